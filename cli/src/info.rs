@@ -1,0 +1,84 @@
+//! `info`: what was found on this machine.
+
+use anyhow::Result;
+use grouped_linear::{Device, DeviceInfo, ModuleReport, cuda_modules, kernel_source};
+
+/// Prints driver, GPUs, kernels and their compiler.
+pub fn run() -> Result<()> {
+    let cpu = Device::cpu();
+    println!("grouped-linear {}", env!("CARGO_PKG_VERSION"));
+    println!("cpu          {}, {} threads", cpu.info().name, cpu.info().multiprocessors);
+    let gpus = print_gpus();
+    println!("auto         --device auto uses {}", Device::best_available().id());
+    print_kernels();
+    for gpu in gpus {
+        print_loaded(&gpu)?;
+    }
+    Ok(())
+}
+
+/// Prints the GPUs, or why there are none.
+fn print_gpus() -> Vec<Device> {
+    let count = match Device::cuda_count() {
+        Ok(count) => count,
+        Err(error) => {
+            println!("gpu          none: {error}");
+            return Vec::new();
+        }
+    };
+    if count == 0 {
+        println!("gpu          none: the driver shows no GPU");
+    }
+    let open = |ordinal: u32| match Device::cuda(ordinal) {
+        Ok(device) => {
+            print_gpu(device.info());
+            Some(device)
+        }
+        Err(error) => {
+            println!("gpu          cuda:{ordinal}: {error}");
+            None
+        }
+    };
+    (0..count).filter_map(open).collect()
+}
+
+fn print_gpu(info: &DeviceInfo) {
+    let version = |version: Option<(u32, u32)>| {
+        version.map_or("unknown".to_owned(), |(major, minor)| format!("{major}.{minor}"))
+    };
+    let memory =
+        info.memory_bytes.map_or("unknown".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
+    println!(
+        "gpu          {}: {}, compute capability {}, {} multiprocessors, {memory}, driver for CUDA {}",
+        info.id,
+        info.name,
+        version(info.compute_capability),
+        info.multiprocessors,
+        version(info.driver)
+    );
+}
+
+fn print_kernels() {
+    let source = kernel_source();
+    println!("compiler     {}", source.compiler);
+    println!("driver       {} or newer is needed", source.minimum_driver);
+    println!("kernels      {:<20}{:<10}{:>10}  origin", "module", "target", "bytes");
+    for (name, target, bytes, origin) in source.modules {
+        println!("             {name:<20}{target:<10}{bytes:>10}  {origin}");
+    }
+}
+
+/// Loads every module that the GPU can run and prints what the driver made of it.
+fn print_loaded(gpu: &Device) -> Result<()> {
+    println!("loaded       on {}", gpu.id());
+    for ModuleReport { name, load_time, kernels, .. } in cuda_modules(gpu)? {
+        println!("             {name}: {:.1} ms", load_time.as_secs_f64() * 1e3);
+        for kernel in kernels {
+            println!(
+                "               {:<40}{:>4} registers{:>6} local bytes",
+                kernel.name, kernel.registers, kernel.local_bytes
+            );
+        }
+    }
+    Ok(())
+}

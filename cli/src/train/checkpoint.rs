@@ -1,0 +1,261 @@
+//! Checkpoints: weights, moments, step and settings in one safetensors file that is checked in full
+//! before anything of it is used.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use serde::{Deserialize, Serialize};
+
+use super::args::Config;
+use super::data::TextIdentity;
+use super::files;
+use super::parameter::Parameter;
+
+const PROGRAM: &str = "grouped-linear train";
+const FORMAT: &str = "1";
+const ADVICE: &str = "resume from another checkpoint, or start anew without --resume \
+                      (the file will be kept beside the new one)";
+
+/// What a checkpoint says besides its tensors. Batches follow from the seed and the step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Steps done.
+    pub step: usize,
+    /// Settings of the run.
+    pub config: Config,
+    /// The text that it learned from.
+    pub text: TextIdentity,
+}
+
+/// Replaces the checkpoint at `path`.
+pub fn save(path: &Path, state: &State, parameters: &[&mut Parameter]) -> Result<()> {
+    let mut tensors: Vec<(String, &[usize], Vec<u8>)> = parameters
+        .iter()
+        .flat_map(|parameter| {
+            parts(parameter).map(|(name, values)| (name, &*parameter.shape, to_bytes(values)))
+        })
+        .collect();
+    tensors.sort_by(|a, b| a.0.cmp(&b.0));
+    let checksum = checksum(tensors.iter().map(|(name, _, bytes)| (name.as_str(), &**bytes)));
+    let metadata = HashMap::from([
+        ("program".to_owned(), PROGRAM.to_owned()),
+        ("format".to_owned(), FORMAT.to_owned()),
+        ("state".to_owned(), serde_json::to_string(state)?),
+        ("checksum".to_owned(), checksum),
+    ]);
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.to_vec(), bytes)?)))
+        .collect::<Result<Vec<_>>>()?;
+    files::replace(path, &serialize(views, Some(metadata))?)
+}
+
+/// A checkpoint whose header and checksum have been checked.
+pub struct Checkpoint {
+    bytes: Vec<u8>,
+    /// What it says besides its tensors.
+    pub state: State,
+}
+
+impl Checkpoint {
+    /// Reads and checks the file at `path`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).with_context(|| {
+            format!("--resume: no checkpoint could be read from {}", path.display())
+        })?;
+        let checked = Self::check(&bytes).map_err(|error| refusal(path, &error));
+        checked.map(|state| Self { bytes, state })
+    }
+
+    fn check(bytes: &[u8]) -> Result<State> {
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|error| anyhow!("it is not a whole safetensors file ({error})"))?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        ensure!(
+            metadata.get("program").map(String::as_str) == Some(PROGRAM),
+            "it is a safetensors file, but `{PROGRAM}` did not write it"
+        );
+        let format = metadata.get("format").map_or("none", String::as_str);
+        ensure!(
+            format == FORMAT,
+            "its format version is {format}, this program reads version {FORMAT}"
+        );
+        let tensors = SafeTensors::deserialize(bytes)?;
+        let mut names = tensors.names();
+        names.sort_unstable();
+        let views = names
+            .into_iter()
+            .map(|name| Ok((name, tensors.tensor(name)?.data())))
+            .collect::<Result<Vec<_>>>()?;
+        let found = checksum(views.into_iter());
+        ensure!(
+            metadata.get("checksum") == Some(&found),
+            "it is damaged: its tensors have checksum {found}, {} was written",
+            metadata.get("checksum").map_or("none", String::as_str)
+        );
+        let state = metadata.get("state").context("it has no settings")?;
+        let state: State = serde_json::from_str(state)
+            .map_err(|error| anyhow!("its settings cannot be read ({error})"))?;
+        state.config.validate().map_err(|error| anyhow!("its settings are invalid: {error}"))?;
+        Ok(state)
+    }
+
+    /// Fills weights and moments of a model made from the checkpoint's settings.
+    pub fn restore(&self, path: &Path, parameters: &mut [&mut Parameter]) -> Result<()> {
+        self.fill(parameters).map_err(|error| refusal(path, &error))
+    }
+
+    fn fill(&self, parameters: &mut [&mut Parameter]) -> Result<()> {
+        let tensors = SafeTensors::deserialize(&self.bytes)?;
+        let mut left: BTreeSet<&str> = tensors.names().into_iter().collect();
+        for parameter in parameters {
+            let [values, first, second] = parts(parameter).map(|(name, _)| name);
+            parameter.values = read(&tensors, &values, &parameter.shape)?;
+            parameter.first_moment = read(&tensors, &first, &parameter.shape)?;
+            parameter.second_moment = read(&tensors, &second, &parameter.shape)?;
+            for name in [values, first, second] {
+                left.remove(name.as_str());
+            }
+        }
+        if let Some(name) = left.first() {
+            bail!("it has a tensor {name}, which the model of its settings has not");
+        }
+        Ok(())
+    }
+}
+
+fn refusal(path: &Path, reason: &anyhow::Error) -> anyhow::Error {
+    anyhow!("the checkpoint {} was refused: {reason}; {ADVICE}", path.display())
+}
+
+fn parts(parameter: &Parameter) -> [(String, &[f32]); 3] {
+    let name = &parameter.name;
+    [
+        (name.clone(), &parameter.values),
+        (format!("{name}.first_moment"), &parameter.first_moment),
+        (format!("{name}.second_moment"), &parameter.second_moment),
+    ]
+}
+
+fn read(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+    let tensor = tensors.tensor(name).map_err(|_| anyhow!("tensor {name} is missing"))?;
+    ensure!(
+        tensor.dtype() == Dtype::F32,
+        "tensor {name} has element type {:?}, F32 is needed",
+        tensor.dtype()
+    );
+    ensure!(
+        tensor.shape() == shape,
+        "tensor {name} has shape {:?}, {shape:?} is needed",
+        tensor.shape()
+    );
+    let values: Vec<f32> = tensor
+        .data()
+        .chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        .collect();
+    ensure!(values.iter().all(|value| value.is_finite()), "tensor {name} holds NaN or infinity");
+    Ok(values)
+}
+
+fn to_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn checksum<'a>(tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut hasher = crc32fast::Hasher::new();
+    for (name, bytes) in tensors {
+        hasher.update(name.as_bytes());
+        hasher.update(bytes);
+    }
+    format!("{:08x}", hasher.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::tests::parse;
+    use super::super::parameter::Decay;
+    use super::*;
+
+    fn state() -> State {
+        let text = TextIdentity { bytes: 9, checksum: 7 };
+        State { step: 3, config: parse(&[]).config, text }
+    }
+
+    fn parameter(shape: &[usize]) -> Parameter {
+        let count = shape.iter().product::<usize>();
+        let mut parameter = Parameter::constant("w".into(), shape, Decay::No, 0.5);
+        parameter.first_moment = (0..count).map(|i| i as f32 - 1.5).collect();
+        parameter.second_moment = (0..count).map(|i| i as f32 * 1e-20).collect();
+        parameter
+    }
+
+    fn saved(parameter: &mut Parameter) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.safetensors");
+        save(&path, &state(), &[parameter]).unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn what_was_saved_comes_back() {
+        let mut parameter = parameter(&[2, 3]);
+        let bytes = saved(&mut parameter);
+        let checkpoint = Checkpoint { state: Checkpoint::check(&bytes).unwrap(), bytes };
+        assert_eq!(checkpoint.state, state());
+        let mut other = Parameter::constant("w".into(), &[2, 3], Decay::No, 0.0);
+        checkpoint.restore(Path::new("c"), &mut [&mut other]).unwrap();
+        assert_eq!(other.values, parameter.values);
+        assert_eq!(other.first_moment, parameter.first_moment);
+        assert_eq!(other.second_moment, parameter.second_moment);
+    }
+
+    #[test]
+    fn every_flipped_byte_and_every_cut_is_refused_or_harmless() {
+        let bytes = saved(&mut parameter(&[2, 3]));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x41;
+            // A changed setting inside the header's text may still be a valid setting.
+            let data = at >= bytes.len() - 72;
+            assert!(!data || Checkpoint::check(&damaged).is_err(), "byte {at}");
+            assert!(Checkpoint::check(&bytes[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn foreign_files_are_refused_with_the_reason() {
+        let reason = |bytes: &[u8]| Checkpoint::check(bytes).unwrap_err().to_string();
+        assert!(reason(b"not a checkpoint").contains("not a whole safetensors file"));
+        let view = TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap();
+        let foreign = serialize([("w", &view)], None).unwrap();
+        assert!(reason(&foreign).contains("did not write it"));
+        let metadata = HashMap::from([
+            ("program".to_owned(), PROGRAM.to_owned()),
+            ("format".to_owned(), "2".to_owned()),
+        ]);
+        let newer = serialize([("w", &view)], Some(metadata)).unwrap();
+        assert!(reason(&newer).contains("format version is 2"));
+    }
+
+    #[test]
+    fn tensors_that_do_not_fit_are_refused_with_the_reason() {
+        let reason = |mut saved_one: Parameter, mut wanted: Vec<Parameter>| {
+            let bytes = saved(&mut saved_one);
+            let checkpoint = Checkpoint { state: Checkpoint::check(&bytes).unwrap(), bytes };
+            let mut wanted: Vec<&mut Parameter> = wanted.iter_mut().collect();
+            let error = checkpoint.restore(Path::new("c"), &mut wanted).unwrap_err().to_string();
+            assert!(error.contains("was refused") && error.contains(ADVICE), "{error}");
+            error
+        };
+        let other = Parameter::constant("v".into(), &[6], Decay::No, 0.0);
+        assert!(reason(parameter(&[6]), vec![parameter(&[2, 3])]).contains("shape [6], [2, 3]"));
+        assert!(reason(parameter(&[6]), vec![other]).contains("tensor v is missing"));
+        assert!(reason(parameter(&[6]), vec![]).contains("has a tensor w"));
+        let mut infinite = parameter(&[6]);
+        infinite.values[4] = f32::INFINITY;
+        assert!(reason(infinite, vec![parameter(&[6])]).contains("w holds NaN or infinity"));
+    }
+}

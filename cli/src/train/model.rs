@@ -1,0 +1,214 @@
+//! The model: embeddings of the last bytes → blocks → logits of the next byte.
+
+use anyhow::Result;
+
+use super::args::Config;
+use super::block::Block;
+use super::data::Batch;
+use super::embedding::Embedding;
+use super::linear::{Bias, Engine, Linear, LinearShape, LinearTimes};
+use super::loss::cross_entropy;
+use super::norm::Norm;
+use super::parameter::Parameter;
+use super::random::Random;
+
+/// Different bytes.
+const BYTES: usize = 256;
+
+/// A mixture-of-experts byte language model.
+pub struct Model {
+    embedding: Embedding,
+    input: Linear,
+    blocks: Vec<Block>,
+    norm: Norm,
+    logits: Linear,
+}
+
+/// What one batch gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Mean loss in nats per byte, without the load-balancing loss.
+    pub loss: f64,
+    /// Load-balancing loss, mean over the blocks; 1 is the best.
+    pub balance: f64,
+    /// Rows of each expert of each block.
+    pub load: Vec<Vec<usize>>,
+}
+
+/// Whether gradients are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gradients {
+    Wanted,
+    Unwanted,
+}
+
+impl Model {
+    /// A model whose weights follow from the seed.
+    pub fn new(engine: &Engine, config: &Config) -> Result<Self> {
+        let mut random = Random::new(config.seed, 0);
+        let hidden = config.hidden;
+        let embedding = Embedding::new(config.embedding, &mut random);
+        let input =
+            LinearShape { groups: 1, inputs: config.context * config.embedding, outputs: hidden };
+        let logits = LinearShape { groups: 1, inputs: hidden, outputs: BYTES };
+        Ok(Self {
+            embedding,
+            input: Linear::new(engine, "input", input, Bias::Learned, 1.0, &mut random)?,
+            blocks: (0..config.blocks)
+                .map(|index| Block::new(engine, config, index, &mut random))
+                .collect::<Result<_>>()?,
+            norm: Norm::new("norm", hidden),
+            logits: Linear::new(engine, "logits", logits, Bias::Learned, 0.2, &mut random)?,
+        })
+    }
+
+    /// Loss of a batch; sets every parameter's gradient.
+    pub fn train(&mut self, batch: &Batch) -> Result<Outcome> {
+        self.pass(batch, Gradients::Wanted)
+    }
+
+    /// Loss of a batch.
+    pub fn evaluate(&mut self, batch: &Batch) -> Result<Outcome> {
+        self.pass(batch, Gradients::Unwanted)
+    }
+
+    fn pass(&mut self, batch: &Batch, gradients: Gradients) -> Result<Outcome> {
+        let rows = [batch.targets.len()];
+        let embedded = self.embedding.forward(&batch.contexts);
+        let (mut x, input) = self.input.forward(&embedded, &rows)?;
+        let mut saved = Vec::with_capacity(self.blocks.len());
+        for block in &mut self.blocks {
+            let (y, kept) = block.forward(&x)?;
+            saved.push(kept);
+            x = y;
+        }
+        let (normed, norm) = self.norm.forward(&x);
+        let (logits, last) = self.logits.forward(&normed, &rows)?;
+        let loss = cross_entropy(&logits, &batch.targets, BYTES);
+
+        let blocks = self.blocks.len().max(1) as f64;
+        let outcome = Outcome {
+            loss: loss.mean,
+            balance: saved.iter().map(|kept| kept.routing.balance_loss()).sum::<f64>() / blocks,
+            load: saved.iter().map(|kept| kept.routing.counts().to_vec()).collect(),
+        };
+        if gradients == Gradients::Wanted {
+            let dnormed = self.logits.backward(last, &loss.dlogits)?;
+            let mut dx = self.norm.backward(&norm, &dnormed);
+            for (block, kept) in self.blocks.iter_mut().zip(saved).rev() {
+                dx = block.backward(kept, &dx)?;
+            }
+            let dembedded = self.input.backward(input, &dx)?;
+            self.embedding.backward(&batch.contexts, &dembedded);
+        }
+        Ok(outcome)
+    }
+
+    /// All parameters, in a fixed order.
+    pub fn parameters(&mut self) -> Vec<&mut Parameter> {
+        let mut parameters = vec![&mut self.embedding.table];
+        parameters.extend(self.input.parameters());
+        for block in &mut self.blocks {
+            parameters.push(&mut block.norm.gain);
+            parameters.extend(block.router.parameters());
+            parameters.extend(block.up.parameters());
+            parameters.extend(block.down.parameters());
+        }
+        parameters.push(&mut self.norm.gain);
+        parameters.extend(self.logits.parameters());
+        parameters
+    }
+
+    /// Number of weights.
+    pub fn weight_count(&mut self) -> usize {
+        self.parameters().iter().map(|parameter| parameter.values.len()).sum()
+    }
+
+    /// Rounds the master weights into the layers' tensors.
+    pub fn upload(&mut self) -> Result<()> {
+        self.linears().into_iter().try_for_each(|(_, linear)| linear.upload())
+    }
+
+    /// Time of the layers, added up by their part in the model.
+    pub fn times(&mut self) -> Vec<(&'static str, LinearTimes)> {
+        let mut times: Vec<(&'static str, LinearTimes)> = Vec::new();
+        for (part, linear) in self.linears() {
+            match times.iter_mut().find(|(known, _)| *known == part) {
+                Some((_, sum)) => *sum += linear.times(),
+                None => times.push((part, linear.times())),
+            }
+        }
+        times
+    }
+
+    /// Forgets the time of the calls so far.
+    pub fn reset_times(&mut self) {
+        self.linears().into_iter().for_each(|(_, linear)| linear.reset_times());
+    }
+
+    fn linears(&mut self) -> Vec<(&'static str, &mut Linear)> {
+        let mut linears = vec![("input", &mut self.input)];
+        for block in &mut self.blocks {
+            linears.push(("router", &mut block.router));
+            linears.push(("up", &mut block.up));
+            linears.push(("down", &mut block.down));
+        }
+        linears.push(("logits", &mut self.logits));
+        linears
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear::{DType, Device};
+
+    use super::super::args::tests::parse;
+    use super::super::data::Text;
+    use super::*;
+
+    /// A small step along each parameter's gradient changes the loss by the gradient's square.
+    #[test]
+    fn gradients_of_every_parameter_match_finite_differences() {
+        let config = parse(&[
+            "--hidden=16",
+            "--expert-hidden=24",
+            "--experts=5",
+            "--context=4",
+            "--embedding=6",
+            "--dtype=f32",
+            "--balance=0.5",
+        ])
+        .config;
+        let text: Vec<u8> = (0..400u32).map(|i| (i * i % 97) as u8).collect();
+        let text = Text::new(text, config.context, "test".into()).unwrap();
+        let batch = text.batch(&(10..42).collect::<Vec<_>>());
+        let engine = Engine::new(&Device::cpu(), DType::F32).unwrap();
+        let mut model = Model::new(&engine, &config).unwrap();
+        model.train(&batch).unwrap();
+
+        let count = model.parameters().len();
+        for index in 0..count {
+            let parameters = &mut model.parameters();
+            let (start, slope) =
+                (parameters[index].values.clone(), parameters[index].gradient.clone());
+            let name = parameters[index].name.clone();
+            let square: f64 = slope.iter().map(|&g| f64::from(g).powi(2)).sum();
+            let step = 2e-3 / square.sqrt();
+            let mut loss_at = |direction: f64| {
+                let values = &mut model.parameters().swap_remove(index).values;
+                for ((value, start), slope) in values.iter_mut().zip(&start).zip(&slope) {
+                    *value = start + (direction * step) as f32 * slope;
+                }
+                model.upload().unwrap();
+                let outcome = model.evaluate(&batch).unwrap();
+                outcome.loss + 0.5 * outcome.balance
+            };
+            let quotient = (loss_at(1.0) - loss_at(-1.0)) / (2.0 * step);
+            loss_at(0.0);
+            assert!(
+                (quotient - square).abs() < 0.02 * square + 1e-6,
+                "{name}: difference quotient {quotient}, gradient {square}"
+            );
+        }
+    }
+}

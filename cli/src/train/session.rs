@@ -1,0 +1,300 @@
+//! One session of a run: from the flags and perhaps a checkpoint to the files it leaves.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::adamw;
+use super::args::{Config, TrainArgs};
+use super::bigram::Bigram;
+use super::checkpoint::{self, Checkpoint, State};
+use super::data::{Sampler, Text, TextIdentity};
+use super::files;
+use super::linear::{Engine, LinearTimes};
+use super::load::{Load, STARVED};
+use super::log::{Log, Record, Summary, earlier_records};
+use super::model::{Model, Outcome};
+use super::plot;
+use super::progress::Progress;
+
+/// Held-out bytes of a look in between.
+const GLANCE: usize = 4096;
+
+/// A run in progress.
+pub struct Session<'a> {
+    args: &'a TrainArgs,
+    config: Config,
+    text: Text,
+    identity: TextIdentity,
+    engine: Engine,
+    model: Model,
+    sampler: Sampler,
+    bigram: Bigram,
+    step: usize,
+    log: Log,
+    since_record: Interval,
+    started: Instant,
+    warm_up: Duration,
+}
+
+/// What happened since the last record.
+#[derive(Default)]
+struct Interval {
+    steps: usize,
+    loss: f64,
+    balance: f64,
+    load: Load,
+    gradient_norm: f64,
+    time: Duration,
+}
+
+impl<'a> Session<'a> {
+    /// A new run, or the continuation of one.
+    pub fn open(args: &'a TrainArgs) -> Result<Self> {
+        let path = checkpoint_path(args);
+        let found = if args.resume { Some(Checkpoint::read(&path)?) } else { None };
+        let config = match &found {
+            Some(found) => args.resumed_config(&found.state.config)?,
+            None => args.config.clone().resolved(),
+        };
+        config.validate()?;
+        let text = Text::load(&args.input, config.context)?;
+        let identity = text.identity();
+        let engine = Engine::new(&args.device.open()?, config.dtype.into())?;
+        let mut model = Model::new(&engine, &config)?;
+        let step = found.as_ref().map_or(0, |found| found.state.step);
+        let end = end(args, &config);
+        ensure!(
+            step < end,
+            "the checkpoint {} has {step} steps already and the run would stop at {end}; \
+             pass a larger --steps",
+            path.display()
+        );
+        fs::create_dir_all(&args.out)
+            .with_context(|| format!("--out: making the folder {}", args.out.display()))?;
+        match &found {
+            Some(found) => {
+                check_text(found.state.text, identity)?;
+                found.restore(&path, &mut model.parameters())?;
+                model.upload()?;
+            }
+            None => {
+                if let Some(kept) = files::set_aside(&path)? {
+                    println!("an earlier checkpoint was kept as {}", kept.display());
+                }
+            }
+        }
+        let bigram = Bigram::new(text.training_bytes());
+        let log = Log {
+            program: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")),
+            config: config.clone(),
+            text: identity,
+            source: text.source.clone(),
+            device: engine.device_name(),
+            resumed_from: args.resume.then_some(step),
+            bigram_loss: bigram.loss(text.bytes(), &text.held_out_positions(usize::MAX)),
+            steps: if args.resume { earlier_records(&log_path(args), step) } else { Vec::new() },
+            summary: None,
+        };
+        let sampler = Sampler::new(config.seed);
+        Ok(Self {
+            args,
+            config,
+            text,
+            identity,
+            engine,
+            model,
+            sampler,
+            bigram,
+            step,
+            log,
+            since_record: Interval::default(),
+            started: Instant::now(),
+            warm_up: Duration::ZERO,
+        })
+    }
+
+    /// What is about to happen, for people.
+    pub fn introduction(&mut self) -> String {
+        let Config { hidden, blocks, experts, top_k, context, batch, .. } = self.config;
+        format!(
+            "text: {}, {} bytes, the last {} held out\n\
+             model: {} weights; hidden size {hidden}, {blocks} blocks of {experts} experts \
+             ({} wide, {top_k} per token), {context} bytes of context\n\
+             run: steps {} to {}, {batch} tokens each, {:?} on {}",
+            self.text.source,
+            self.text.bytes().len(),
+            self.text.held_out_len(),
+            self.model.weight_count(),
+            self.config.expert_width(),
+            self.step,
+            end(self.args, &self.config),
+            self.config.dtype,
+            self.engine.device_name(),
+        )
+    }
+
+    /// Takes all steps that are left.
+    pub fn train(&mut self) -> Result<()> {
+        self.warm_up()?;
+        self.started = Instant::now();
+        let end = end(self.args, &self.config);
+        let progress = Progress::new(self.step, end);
+        while self.step < end {
+            let outcome = self.take_step()?;
+            let interval = &self.since_record;
+            let speed = interval.tokens_per_second(self.config.batch);
+            progress.step(self.step, outcome.loss, speed, &interval.load);
+            let last = self.step == end;
+            if last || self.step.is_multiple_of(self.args.log_every) {
+                let record = self.record(last)?;
+                progress.record(&record);
+                self.log.steps.push(record);
+                self.log.save(&log_path(self.args))?;
+            }
+            if last || self.step.is_multiple_of(self.args.checkpoint_every) {
+                self.save_checkpoint()?;
+            }
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// On a GPU, a first step whose result is dropped: it loads the kernels, so that no time measured
+    /// later contains that.
+    fn warm_up(&mut self) -> Result<()> {
+        if self.engine.loads_kernels() {
+            let start = Instant::now();
+            let batch = self.sampler.batch(&self.text, self.step, self.config.batch);
+            self.model.train(&batch)?;
+            self.model.reset_times();
+            self.warm_up = start.elapsed();
+        }
+        Ok(())
+    }
+
+    fn take_step(&mut self) -> Result<Outcome> {
+        let start = Instant::now();
+        let batch = self.sampler.batch(&self.text, self.step, self.config.batch);
+        let outcome = self.model.train(&batch)?;
+        let mut parameters = self.model.parameters();
+        let norm = adamw::gradient_norm(&parameters);
+        ensure!(
+            outcome.loss.is_finite() && norm.is_finite(),
+            "step {}: loss {}, gradient norm {norm}: the run diverged; lower --learning-rate. \
+             The last checkpoint is untouched",
+            self.step + 1,
+            outcome.loss
+        );
+        adamw::update(&mut parameters, &self.config, self.step, norm);
+        self.model.upload()?;
+        self.step += 1;
+        self.since_record.add(&outcome, norm, start.elapsed());
+        Ok(outcome)
+    }
+
+    fn record(&mut self, last: bool) -> Result<Record> {
+        let look = last || self.step.is_multiple_of(self.args.evaluate_every);
+        let held_out_loss = if look { Some(self.evaluate(GLANCE)?.0) } else { None };
+        let interval = std::mem::take(&mut self.since_record);
+        let steps = interval.steps.max(1) as f64;
+        Ok(Record {
+            step: self.step,
+            loss: interval.loss / steps,
+            balance: interval.balance / steps,
+            learning_rate: adamw::learning_rate(&self.config, self.step - 1),
+            gradient_norm: interval.gradient_norm,
+            tokens_per_second: interval.tokens_per_second(self.config.batch),
+            least_load: interval.load.least(),
+            held_out_loss,
+        })
+    }
+
+    fn save_checkpoint(&mut self) -> Result<()> {
+        let state = State { step: self.step, config: self.config.clone(), text: self.identity };
+        checkpoint::save(&checkpoint_path(self.args), &state, &self.model.parameters())
+    }
+
+    /// Loss on at most `most` held-out bytes, and where their tokens went.
+    fn evaluate(&mut self, most: usize) -> Result<(f64, Load)> {
+        let positions = self.text.held_out_positions(most);
+        let (mut sum, mut load) = (0.0, Load::default());
+        for positions in positions.chunks(self.config.batch) {
+            let outcome = self.model.evaluate(&self.text.batch(positions))?;
+            sum += outcome.loss * positions.len() as f64;
+            load.add(&outcome.load);
+        }
+        Ok((sum / positions.len() as f64, load))
+    }
+
+    /// Measures the held-out loss, completes the log and draws the curve.
+    pub fn finish(&mut self) -> Result<Summary> {
+        let (held_out_loss, load) = self.evaluate(usize::MAX)?;
+        let positions = self.text.held_out_positions(usize::MAX);
+        let bigram_loss = self.bigram.loss(self.text.bytes(), &positions);
+        let by_layer = self.model.times();
+        let mut grouped_linear = LinearTimes::default();
+        by_layer.iter().for_each(|(_, times)| grouped_linear += *times);
+        let summary = Summary {
+            steps: self.step,
+            held_out_loss,
+            held_out_bytes: positions.len(),
+            bigram_loss,
+            below_bigram: held_out_loss < bigram_loss,
+            load: load.rows().to_vec(),
+            least_load: load.least(),
+            starved: load.least() <= STARVED,
+            seconds: self.started.elapsed().as_secs_f64(),
+            warm_up_seconds: self.warm_up.as_secs_f64(),
+            grouped_linear,
+            by_layer: by_layer.into_iter().collect(),
+        };
+        self.log.summary = Some(summary.clone());
+        self.log.save(&log_path(self.args))?;
+        plot::save(&self.args.out.join("loss.png"), &self.log.steps, bigram_loss)?;
+        Ok(summary)
+    }
+}
+
+impl Interval {
+    fn add(&mut self, outcome: &Outcome, gradient_norm: f64, time: Duration) {
+        self.steps += 1;
+        self.gradient_norm = gradient_norm;
+        self.loss += outcome.loss;
+        self.balance += outcome.balance;
+        self.load.add(&outcome.load);
+        self.time += time;
+    }
+
+    fn tokens_per_second(&self, batch: usize) -> f64 {
+        (self.steps * batch) as f64 / self.time.as_secs_f64().max(1e-9)
+    }
+}
+
+/// The step to stop at.
+fn end(args: &TrainArgs, config: &Config) -> usize {
+    args.stop_after.map_or(config.steps, |stop| stop.min(config.steps))
+}
+
+fn checkpoint_path(args: &TrainArgs) -> PathBuf {
+    args.out.join("checkpoint.safetensors")
+}
+
+fn log_path(args: &TrainArgs) -> PathBuf {
+    args.out.join("log.json")
+}
+
+fn check_text(trained: TextIdentity, now: TextIdentity) -> Result<()> {
+    ensure!(
+        trained == now,
+        "the checkpoint learned from a text of {} bytes (checksum {:08x}), this one has {} \
+         ({:08x}); pass the same --input, or start a new run with another --out",
+        trained.bytes,
+        trained.checksum,
+        now.bytes,
+        now.checksum
+    );
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! `verify`: the conformance cases on the engines present.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use clap::Args;
+use grouped_linear::Device;
+use grouped_linear::conformance::{
+    Case, Engine, SEED, all_cases, engines, run_case, selected_cases,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::device::DeviceChoice;
+
+/// Failures that are printed in full; the rest is counted.
+const MOST_SHOWN: usize = 20;
+
+/// Flags of `verify`.
+#[derive(Args, Clone, Debug)]
+pub struct VerifyArgs {
+    /// Run every case instead of the pairwise selection.
+    #[arg(long)]
+    full: bool,
+    /// Which engines: the CPU, the GPU (which must be there), or all, as far as they are there.
+    #[arg(long, value_enum, default_value = "auto")]
+    device: DeviceChoice,
+}
+
+/// One row of the table.
+#[derive(Debug, Default, PartialEq)]
+struct Row {
+    engine: &'static str,
+    run: usize,
+    failed: usize,
+    skipped: usize,
+    reason: Option<String>,
+    time: Duration,
+}
+
+/// Runs the cases and prints a table; fails if a case does.
+pub fn run(args: &VerifyArgs) -> Result<()> {
+    let cases = if args.full { all_cases() } else { selected_cases() };
+    let kind = if args.full { "all" } else { "selected" };
+    println!("{} {kind} cases, seed {SEED}", cases.len());
+    let mut rows = Vec::new();
+    for engine in engines().iter().filter(|engine| wanted(args.device, engine.name)) {
+        rows.push(run_engine(engine, &cases));
+    }
+    println!("{}", table(&rows));
+    judge(args.device, &rows)
+}
+
+fn wanted(choice: DeviceChoice, engine: &str) -> bool {
+    match choice {
+        DeviceChoice::Auto => true,
+        DeviceChoice::Cpu => engine == "cpu",
+        DeviceChoice::Cuda => engine == "cuda",
+    }
+}
+
+fn run_engine(engine: &Engine, cases: &[Case]) -> Row {
+    let device = match &engine.device {
+        Ok(device) => device,
+        Err(reason) => {
+            let (skipped, reason) = (cases.len(), Some(reason.clone()));
+            return Row { engine: engine.name, skipped, reason, ..Row::default() };
+        }
+    };
+    let start = Instant::now();
+    let failed = run_cases(engine.name, device, cases);
+    Row { engine: engine.name, run: cases.len(), failed, time: start.elapsed(), ..Row::default() }
+}
+
+/// Number of cases that failed.
+fn run_cases(name: &'static str, device: &Device, cases: &[Case]) -> usize {
+    let style = ProgressStyle::with_template("{msg:6} {bar:30} {pos}/{len} {elapsed}, {eta} left")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(name);
+    let mut failed = 0;
+    for case in cases {
+        if let Err(reason) = run_case(case, device) {
+            failed += 1;
+            if failed <= MOST_SHOWN {
+                bar.suspend(|| println!("FAILED {name}: {case}: {reason}"));
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    failed
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut lines = vec![format!(
+        "{:<10}{:>8}{:>8}{:>8}{:>9}{:>10}",
+        "engine", "run", "passed", "failed", "skipped", "seconds"
+    )];
+    for row in rows {
+        let reason = row.reason.as_ref().map_or(String::new(), |reason| format!("  ({reason})"));
+        lines.push(format!(
+            "{:<10}{:>8}{:>8}{:>8}{:>9}{:>10.1}{reason}",
+            row.engine,
+            row.run,
+            row.run - row.failed,
+            row.failed,
+            row.skipped,
+            row.time.as_secs_f64()
+        ));
+    }
+    lines.join("\n")
+}
+
+/// A failed case is a failure; so is a GPU that was asked for and is not there.
+fn judge(choice: DeviceChoice, rows: &[Row]) -> Result<()> {
+    let failed: usize = rows.iter().map(|row| row.failed).sum();
+    if failed > 0 {
+        bail!("{failed} cases failed");
+    }
+    ensure!(
+        choice == DeviceChoice::Auto || rows.iter().all(|row| row.skipped == 0),
+        "the engine that was asked for cannot run here; --device cpu needs no GPU"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skipped_case_is_no_passed_case() {
+        let reason = Some("no driver".to_owned());
+        let rows = [
+            Row { engine: "cpu", run: 5, failed: 1, ..Row::default() },
+            Row { engine: "cuda", skipped: 5, reason, ..Row::default() },
+        ];
+        let table = table(&rows);
+        let words: Vec<Vec<&str>> =
+            table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words[1][..5], ["cpu", "5", "4", "1", "0"]);
+        assert_eq!(words[2][..5], ["cuda", "0", "0", "0", "5"]);
+        assert!(table.contains("(no driver)"));
+
+        assert!(judge(DeviceChoice::Auto, &rows).is_err());
+        assert!(judge(DeviceChoice::Auto, &rows[1..]).is_ok());
+        assert!(judge(DeviceChoice::Cuda, &rows[1..]).is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! The binary's `train`, `info` and `verify`, as a user calls them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+/// A run small enough for a test.
+const TINY: &[&str] = &[
+    "train",
+    "--device=cpu",
+    "--hidden=32",
+    "--experts=4",
+    "--context=4",
+    "--embedding=8",
+    "--batch=64",
+    "--log-every=5",
+    "--evaluate-every=10",
+    "--input",
+    "text.txt",
+];
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_grouped-linear"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the binary can be started")
+}
+
+fn train(folder: &Path, flags: &[&str]) -> Output {
+    run(folder, &[TINY, flags].concat())
+}
+
+fn succeed(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn fail(output: &Output) -> String {
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn folder_with_text() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text: String =
+        (0..600).map(|i| format!("{} plus {} is {}.\n", i, i % 7, i + i % 7)).collect();
+    fs::write(folder.path().join("text.txt"), text).expect("writing the text");
+    folder
+}
+
+fn log(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("a log")).expect("valid JSON")
+}
+
+#[test]
+fn a_resumed_run_equals_one_that_was_never_interrupted() {
+    let folder = folder_with_text();
+    let at = |name: &str| folder.path().join(name);
+    succeed(&train(folder.path(), &["--steps=20", "--out=straight"]));
+    succeed(&train(folder.path(), &["--steps=20", "--stop-after=10", "--out=parts"]));
+    succeed(&train(folder.path(), &["--resume", "--out=parts"]));
+
+    let straight = fs::read(at("straight/checkpoint.safetensors")).unwrap();
+    let parts = fs::read(at("parts/checkpoint.safetensors")).unwrap();
+    let straight = SafeTensors::deserialize(&straight).unwrap();
+    let parts = SafeTensors::deserialize(&parts).unwrap();
+    assert!(straight.len() > 30 && straight.len() == parts.len());
+    for (name, tensor) in straight.iter() {
+        assert_eq!(tensor.data(), parts.tensor(name).unwrap().data(), "{name}");
+    }
+
+    let (straight, parts) = (log(&at("straight/log.json")), log(&at("parts/log.json")));
+    let column = |log: &Value, key: &str| -> Vec<Value> {
+        log["steps"].as_array().unwrap().iter().map(|record| record[key].clone()).collect()
+    };
+    assert_eq!(column(&straight, "step"), [5, 10, 15, 20]);
+    assert_eq!(column(&straight, "loss"), column(&parts, "loss"));
+    assert_eq!(straight["summary"]["held_out_loss"], parts["summary"]["held_out_loss"]);
+    assert_eq!(parts["resumed_from"], 10);
+}
+
+#[test]
+fn a_run_learns_and_leaves_its_files() {
+    let folder = folder_with_text();
+    let printed = succeed(&train(folder.path(), &["--steps=40", "--learning-rate=0.01"]));
+    assert!(printed.contains("held-out loss") && printed.contains("bigram model's"), "{printed}");
+    let out = folder.path().join("runs/default");
+    let log = log(&out.join("log.json"));
+    let losses: Vec<f64> =
+        log["steps"].as_array().unwrap().iter().map(|r| r["loss"].as_f64().unwrap()).collect();
+    assert!(losses[0] > 4.0 && losses[7] < 3.2, "{losses:?}");
+    assert!(log["summary"]["grouped_linear"]["forward"].as_f64().unwrap() > 0.0);
+    assert_eq!(&fs::read(out.join("loss.png")).unwrap()[1..4], b"PNG");
+
+    // A second run keeps the first one's checkpoint.
+    let first = fs::read(out.join("checkpoint.safetensors")).unwrap();
+    succeed(&train(folder.path(), &["--steps=1", "--seed=2"]));
+    assert_eq!(fs::read(out.join("checkpoint.safetensors.old")).unwrap(), first);
+}
+
+#[test]
+fn what_cannot_be_resumed_is_refused_and_kept() {
+    let folder = folder_with_text();
+    let path = folder.path().join("runs/default/checkpoint.safetensors");
+    let refused = |flags: &[&str], reason: &str| {
+        let before = fs::read(&path).ok();
+        let error = fail(&train(folder.path(), &[&["--resume"], flags].concat()));
+        assert!(error.contains(reason), "{flags:?}: {error}");
+        assert_eq!(fs::read(&path).ok(), before, "{flags:?}");
+    };
+    refused(&[], "no checkpoint could be read");
+    succeed(&train(folder.path(), &["--steps=2"]));
+    refused(&[], "has 2 steps already");
+    refused(&["--steps=4", "--hidden=64"], "--hidden 64 was given, but the checkpoint");
+    fs::write(folder.path().join("other.txt"), "x".repeat(5000)).unwrap();
+    refused(&["--steps=4", "--input", "other.txt"], "pass the same --input");
+
+    let good = fs::read(&path).unwrap();
+    let mut damaged = good.clone();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    for (bytes, reason) in [
+        (damaged, "it is damaged"),
+        (good[..last].to_vec(), "not a whole safetensors file"),
+        (b"something else".to_vec(), "not a whole safetensors file"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        refused(&["--steps=4"], reason);
+    }
+    fs::write(&path, good).unwrap();
+    succeed(&train(folder.path(), &["--resume", "--steps=4"]));
+}
+
+#[test]
+fn wrong_input_is_refused_with_the_reason() {
+    let folder = folder_with_text();
+    let cases: [(&[&str], &str); 4] = [
+        (&["--steps=0"], "it must be 1 or more"),
+        (&["--steps=1", "--hidden=33"], "multiple of 8"),
+        (&["--steps=1", "--input", "missing.txt"], "missing.txt"),
+        (&["--steps=3", "--learning-rate=1e30"], "the run diverged"),
+    ];
+    for (flags, reason) in cases {
+        let error = fail(&train(folder.path(), flags));
+        assert!(error.contains(reason), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn check_fails_a_run_that_learned_nothing() {
+    let folder = folder_with_text();
+    let output = train(folder.path(), &["--steps=1", "--check"]);
+    assert!(fail(&output).contains("not below the bigram model's"));
+}
+
+#[test]
+fn info_names_cpu_and_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = succeed(&run(folder.path(), &["info"]));
+    for word in ["cpu", "gpu", "compiler", "driver", "setup"] {
+        assert!(printed.contains(word), "{word}: {printed}");
+    }
+}

@@ -1,0 +1,173 @@
+//! The CPU as a device: memory of this process, and plans computed by the reference.
+//!
+//! Work runs at once, in the thread that asks for it (and on rayon's threads). What a GPU would only
+//! report at the next synchronisation, invalid splits in device memory, is kept until then here too,
+//! so that a program behaves alike on both.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::device::DeviceBackend;
+use super::{DeviceId, DeviceInfo, DeviceKind, Place, Queue, QueueEvent, QueueGraph};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Operands, Plan, Target};
+use crate::reference::{byte_range, byte_range_mut, execute, host_memory};
+use crate::tensor::{AddressTable, HostMemory, Memory, Tensor};
+
+const ID: DeviceId = DeviceId { kind: DeviceKind::Cpu, ordinal: 0 };
+
+/// From this size on, an allocation is first tried in a way that can fail; smaller ones are not
+/// worth the second call.
+const LARGE_ALLOCATION: usize = 1 << 26;
+
+/// The one CPU device; all handles are equal.
+pub(super) fn device() -> Arc<dyn DeviceBackend> {
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    Arc::new(CpuDevice(DeviceInfo {
+        id: ID,
+        name: "CPU reference".to_string(),
+        compute_capability: None,
+        multiprocessors: threads as u32,
+        memory_bytes: None,
+        driver: None,
+    }))
+}
+
+#[derive(Debug)]
+struct CpuDevice(DeviceInfo);
+
+impl DeviceBackend for CpuDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.0
+    }
+
+    fn target(&self) -> Target {
+        Target::CPU
+    }
+
+    fn create_queue(&self) -> Result<Arc<dyn Queue>> {
+        Ok(Arc::new(CpuQueue::default()))
+    }
+}
+
+/// A stream: nothing is ever pending but the first failure that nobody has been told of.
+#[derive(Debug, Default)]
+struct CpuQueue {
+    failure: Mutex<Option<Error>>,
+}
+
+impl CpuQueue {
+    /// Keeps the first failure, as the status word of a GPU's set-up kernels does.
+    fn keep(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn report(&self) -> Result<()> {
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Queue for CpuQueue {
+    fn allocate(&self, bytes: usize) -> Result<Memory> {
+        if bytes >= LARGE_ALLOCATION {
+            let tried = Vec::<u64>::new().try_reserve_exact(bytes.div_ceil(8));
+            tried.map_err(|error| Kind::OutOfMemory {
+                bytes,
+                device: ID.to_string(),
+                detail: error.to_string(),
+            })?;
+        }
+        Ok(Memory::Host(Arc::new(HostMemory::zeroed(bytes))))
+    }
+
+    fn upload(&self, memory: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
+        host_memory(memory)?.write(|to| {
+            byte_range_mut(to, offset, bytes.len())?.copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn download(&self, memory: &Memory, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        self.report()?;
+        host_memory(memory)?.read(|from| {
+            bytes.copy_from_slice(byte_range(from, offset, bytes.len())?);
+            Ok(())
+        })
+    }
+
+    fn copy(&self, to: Place<'_>, from: Place<'_>, bytes: usize) -> Result<()> {
+        // Not from lock to lock: two copies in opposite directions would wait for each other.
+        let copied = host_memory(from.0)?
+            .read(|source| byte_range(source, from.1, bytes).map(<[u8]>::to_vec))?;
+        self.upload(to.0, to.1, &copied)
+    }
+
+    fn fill_zero(&self, memory: &Memory, offset: usize, bytes: usize) -> Result<()> {
+        host_memory(memory)?.write(|to| {
+            byte_range_mut(to, offset, bytes)?.fill(0);
+            Ok(())
+        })
+    }
+
+    fn address_table(&self, _tensors: &[Tensor]) -> Result<Option<AddressTable>> {
+        Ok(None)
+    }
+
+    fn run(&self, plan: &Plan, operands: &Operands<'_>) -> Result<()> {
+        match execute(plan, operands) {
+            Err(error) if error.is_bad_splits() => {
+                self.keep(error);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.report()
+    }
+
+    fn record_event(&self) -> Result<Box<dyn QueueEvent>> {
+        Ok(Box::new(CpuEvent(Instant::now())))
+    }
+
+    fn wait_event(&self, _event: &dyn QueueEvent) -> Result<()> {
+        // The event's work was done before the event was recorded.
+        Ok(())
+    }
+
+    fn begin_capture(&self) -> Result<()> {
+        Err(Error::unsupported(
+            "the CPU cannot record a graph: its work runs at once; call the operations again instead",
+        ))
+    }
+
+    fn end_capture(&self) -> Result<Box<dyn QueueGraph>> {
+        Err(Error::unsupported("the CPU records no graphs, so there is none to end"))
+    }
+
+    fn is_capturing(&self) -> bool {
+        false
+    }
+}
+
+/// A moment.
+#[derive(Debug)]
+struct CpuEvent(Instant);
+
+impl QueueEvent for CpuEvent {
+    fn elapsed_until(&self, later: &dyn QueueEvent) -> Result<Duration> {
+        match later.as_any().downcast_ref::<Self>() {
+            Some(later) => Ok(later.0.saturating_duration_since(self.0)),
+            None => Err(Error::invalid("elapsed_until: the later event belongs to another device")),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

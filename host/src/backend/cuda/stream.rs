@@ -1,0 +1,283 @@
+//! The CUDA engine's [`Queue`] and [`Launcher`].
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use grouped_linear_kernels::abi::TensorMap;
+use grouped_linear_kernels::variants::Kernel;
+
+use super::context::Context;
+use super::event::Event;
+use super::ffi::{CuStream, LaunchAttribute, LaunchConfig};
+use super::graph::CudaGraph;
+use super::memory::{Allocation, KeepAlive, place};
+use super::stream_core::StreamCore;
+use super::tensor_map;
+use crate::backend::{DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph};
+use crate::error::{Error, Result};
+use crate::gemm::weight_map;
+use crate::plan::{Operands, Pass, Plan};
+use crate::tensor::{AddressTable, DType, Memory, PassMaps, Tensor};
+
+/// Up to this size a copy from pageable memory is complete for the host when the call returns: the
+/// driver puts the bytes into its own buffers.
+const STAGED_BYTES: usize = 64 << 10;
+
+/// A stream of a GPU.
+#[derive(Debug)]
+pub(crate) struct CudaStream(pub(super) Arc<StreamCore>);
+
+impl CudaStream {
+    pub(super) fn create(context: &'static Context) -> Result<Self> {
+        Ok(Self(StreamCore::create(context)?))
+    }
+
+    /// Wraps the stream of another library.
+    ///
+    /// # Safety
+    /// `handle` is a live stream as long as `keep_alive` is, or null for the legacy default stream.
+    pub(crate) unsafe fn borrow(
+        device: super::CudaDevice,
+        handle: *mut c_void,
+        keep_alive: KeepAlive,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promise is the callee's.
+        unsafe { StreamCore::borrow(device.0, CuStream::from_raw(handle), keep_alive) }.map(Self)
+    }
+
+    /// The driver's handle.
+    pub(crate) fn raw(&self) -> *mut c_void {
+        self.0.handle().raw()
+    }
+
+    fn note_use(&self, memory: &Memory) {
+        if let Memory::Device(memory) = memory {
+            memory.note_use(self.0.number());
+        }
+    }
+}
+
+impl Queue for CudaStream {
+    fn allocate(&self, bytes: usize) -> Result<Memory> {
+        self.0.allocate(bytes).map(Allocation::memory)
+    }
+
+    fn upload(&self, memory: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let to = place(memory, offset)?;
+        let (_turn, driver) = self.0.eager("a copy from the host")?;
+        self.note_use(memory);
+        let stream = self.0.handle();
+        if bytes.len() <= STAGED_BYTES {
+            // The caller's bytes could be pinned memory, which the device would read later; a copy
+            // of our own is pageable, so the driver stages it before it returns.
+            let staged = bytes.to_vec();
+            // SAFETY: the destination holds these bytes (tensors are made so), `staged` is read
+            // during the call.
+            return unsafe {
+                driver.memcpy_htod_async(to, staged.as_ptr().cast(), staged.len(), stream)
+            };
+        }
+        // SAFETY: as above; `bytes` outlives the copy, which ends with the synchronisation, and
+        // nobody can begin a capture in between, since we have the turn.
+        unsafe {
+            driver.memcpy_htod_async(to, bytes.as_ptr().cast(), bytes.len(), stream)?;
+            driver.stream_synchronize(stream)
+        }
+    }
+
+    fn download(&self, memory: &Memory, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        let from = place(memory, offset)?;
+        let (_turn, driver) = self.0.eager("a copy to the host")?;
+        if !bytes.is_empty() {
+            self.note_use(memory);
+            let to = bytes.as_mut_ptr().cast();
+            // SAFETY: the source holds these bytes; `bytes` is borrowed until the synchronisation
+            // below, before which nobody can begin a capture.
+            unsafe { driver.memcpy_dtoh_async(to, from, bytes.len(), self.0.handle())? };
+        }
+        self.0.synchronize()
+    }
+
+    fn copy(&self, to: Place<'_>, from: Place<'_>, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (target, source) = (place(to.0, to.1)?, place(from.0, from.1)?);
+        let (_turn, driver) = self.0.turn()?;
+        self.note_use(to.0);
+        self.note_use(from.0);
+        // SAFETY: both places hold these bytes and stay allocated until the work noted is done.
+        unsafe { driver.memcpy_dtod_async(target, source, bytes, self.0.handle()) }
+    }
+
+    fn fill_zero(&self, memory: &Memory, offset: usize, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let address = place(memory, offset)?;
+        let (_turn, driver) = self.0.turn()?;
+        self.note_use(memory);
+        // SAFETY: as in `copy`.
+        unsafe { driver.memset_d8_async(address, 0, bytes, self.0.handle()) }
+    }
+
+    fn address_table(&self, tensors: &[Tensor]) -> Result<Option<AddressTable>> {
+        let (_turn, driver) = self.0.eager("the addresses of discrete tensors")?;
+        let addresses: Vec<u64> =
+            tensors.iter().map(|tensor| tensor.address().unwrap_or(0)).collect();
+        let pointers = self.store(bytemuck::cast_slice(&addresses))?;
+        let maps = match tensors.first().map(Tensor::shape) {
+            Some(&[n, k]) if has_tensor_maps(tensors) => Some(PassMaps {
+                fprop: self.store_maps(Pass::Fprop, tensors, n, k)?,
+                dgrad: self.store_maps(Pass::Dgrad, tensors, n, k)?,
+            }),
+            _ => None,
+        };
+        // Other streams read the table, too, and nothing would order them behind this one.
+        // SAFETY: the stream is alive as long as `self`.
+        unsafe { driver.stream_synchronize(self.0.handle())? };
+        Ok(Some(AddressTable { pointers, maps }))
+    }
+
+    fn run(&self, plan: &Plan, operands: &Operands<'_>) -> Result<()> {
+        let _turn = self.0.turn()?;
+        crate::launch::run(self, plan, operands)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        if self.0.is_capturing() {
+            return Err(Error::unsupported(
+                "a stream cannot be waited for while its work is being recorded",
+            ));
+        }
+        self.0.synchronize()
+    }
+
+    fn record_event(&self) -> Result<Box<dyn QueueEvent>> {
+        let (_turn, _) = self.0.eager("an event")?;
+        // SAFETY: the stream is alive, of this context, and we have an eager turn.
+        Ok(Box::new(unsafe { Event::timed(self.0.context(), self.0.handle()) }?))
+    }
+
+    fn wait_event(&self, event: &dyn QueueEvent) -> Result<()> {
+        let Some(event) = event.as_any().downcast_ref::<Event>() else {
+            return Err(Error::invalid("wait: the event is no CUDA event"));
+        };
+        let (_turn, _) = self.0.eager("waiting for an event")?;
+        // SAFETY: as in `record_event`; `Stream::wait` has compared the devices.
+        unsafe { event.hold_back(self.0.handle()) }
+    }
+
+    fn begin_capture(&self) -> Result<()> {
+        self.0.begin_capture()
+    }
+
+    fn end_capture(&self) -> Result<Box<dyn QueueGraph>> {
+        let (capture, graph) = self.0.end_capture()?;
+        Ok(Box::new(CudaGraph::new(self.0.context(), capture, graph)?))
+    }
+
+    fn is_capturing(&self) -> bool {
+        self.0.is_capturing()
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+impl CudaStream {
+    fn store(&self, bytes: &[u8]) -> Result<Memory> {
+        let memory = self.allocate(bytes.len())?;
+        self.upload(&memory, 0, bytes)?;
+        Ok(memory)
+    }
+
+    /// `TensorMap[groups]` of discrete weights `[n, k]`.
+    fn store_maps(&self, pass: Pass, tensors: &[Tensor], n: usize, k: usize) -> Result<Memory> {
+        let mut words = Vec::with_capacity(16 * tensors.len());
+        for tensor in tensors {
+            let address = tensor.address().unwrap_or(0);
+            let map = self.encode(&weight_map(pass, address, tensor.dtype(), n, k, 1)?)?;
+            words.extend(map.0);
+        }
+        self.store(bytemuck::cast_slice(&words))
+    }
+}
+
+/// Whether tensor-core kernels can read the tensors as weights: 16-bit elements, rows that are
+/// multiples of 16 bytes, at least one element, and aligned (borrowed memory may not be).
+fn has_tensor_maps(tensors: &[Tensor]) -> bool {
+    tensors.iter().all(|tensor| {
+        let aligned = tensor.address().is_some_and(|address| address % 16 == 0);
+        matches!(tensor.dtype(), DType::Bf16 | DType::F16)
+            && aligned
+            && !tensor.is_empty()
+            && tensor.shape()[1] % 8 == 0
+    })
+}
+
+impl Launcher for CudaStream {
+    fn encode(&self, descriptor: &MapDescriptor) -> Result<TensorMap> {
+        tensor_map::encode(self.0.context().driver(), descriptor)
+    }
+
+    fn launch(&self, kernel: &'static Kernel, grid: [u32; 2], args: &[u8]) -> Result<()> {
+        if args.len() != kernel.args_bytes {
+            return Err(Error::invalid(format!(
+                "kernel {} takes {} bytes of arguments, {} were given",
+                kernel.name,
+                kernel.args_bytes,
+                args.len()
+            )));
+        }
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        let (_turn, driver) = self.0.turn()?;
+        let context = self.0.context();
+        let function = context.modules().function(context, kernel)?;
+        let attributes: &mut [LaunchAttribute] = &mut []; // a cluster size would stand here
+        let config = LaunchConfig {
+            grid: [grid[0], grid[1], 1],
+            block: [kernel.threads, 1, 1],
+            shared_bytes: kernel.shared_bytes,
+            stream: self.0.handle(),
+            attributes: if attributes.is_empty() {
+                ptr::null_mut()
+            } else {
+                attributes.as_mut_ptr()
+            },
+            attribute_count: attributes.len() as u32,
+        };
+        let mut parameters = [args.as_ptr().cast_mut().cast::<c_void>()];
+        // SAFETY: the kernel has one parameter of `args_bytes` bytes (one table states both sides),
+        // which the driver copies during the call, from any alignment. What the addresses in the
+        // arguments mean is for the plan's operands, which `launch::run` has checked and noted.
+        unsafe {
+            driver.launch_kernel_ex(&config, function, parameters.as_mut_ptr(), ptr::null_mut())
+        }
+    }
+
+    fn workspace(&self, bytes: usize) -> Result<u64> {
+        let _turn = self.0.turn()?;
+        self.0.workspace(bytes)
+    }
+
+    fn sticky_status(&self) -> u64 {
+        self.0.status_address()
+    }
+
+    fn device_id(&self) -> DeviceId {
+        self.0.context().id()
+    }
+
+    fn queue_number(&self) -> u64 {
+        self.0.number()
+    }
+}

@@ -1,0 +1,418 @@
+//! What a CUDA stream owns: its handle, scratch memory, status block, and the state of a capture.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::context::{Context, Relaxed};
+use super::driver::Driver;
+use super::event::Event;
+use super::ffi::{CuContext, CuGraph, CuStream, flag};
+use super::lock;
+use super::memory::{Block, KeepAlive, Release};
+use super::status::StatusBlock;
+use crate::error::{Error, Result};
+
+/// The least scratch memory that a stream or a graph gets.
+const MIN_WORKSPACE: usize = 64 << 10;
+
+/// A stream. Memory holds it, so it outlives all memory that it has to free.
+#[derive(Debug)]
+pub(super) struct StreamCore {
+    context: &'static Context,
+    handle: CuStream,
+    number: u64,
+    /// Set if the handle belongs to another library, which this keeps alive.
+    lender: Option<KeepAlive>,
+    status: StatusBlock,
+    turn: Turn,
+    /// Whether `state.capture` is set; changes under `turn`.
+    recording: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    workspace: Option<Region>,
+    /// The most scratch memory that one operation asked for.
+    high_water: usize,
+    capture: Option<Capture>,
+    /// Releases that came during a capture.
+    deferred: Vec<Release>,
+    /// Status blocks of graphs replayed here since the last synchronisation.
+    replayed: Vec<Arc<StatusBlock>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    address: u64,
+    bytes: usize,
+}
+
+/// What recorded work uses; the graph owns it afterwards. Scratch memory and status block are the
+/// graph's own, so that replays and eager work on any stream never share them.
+#[derive(Debug)]
+pub(super) struct Capture {
+    pub workspace: Arc<Block>,
+    pub workspace_bytes: usize,
+    pub status: Arc<StatusBlock>,
+    pub kept: HashMap<usize, Arc<Block>>,
+}
+
+impl StreamCore {
+    /// A stream of our own, unordered with the legacy default stream.
+    pub(super) fn create(context: &'static Context) -> Result<Arc<Self>> {
+        let status = StatusBlock::new(context)?;
+        let driver = context.bind()?;
+        let mut handle = CuStream::NULL;
+        // SAFETY: writes one handle, which `Drop` destroys.
+        unsafe { driver.stream_create(&mut handle, flag::STREAM_NON_BLOCKING)? };
+        Ok(Self::with_handle(context, handle, status, None))
+    }
+
+    /// The stream of another library.
+    ///
+    /// # Safety
+    /// `handle` is a live stream as long as `lender` is, or null for the legacy default stream.
+    pub(super) unsafe fn borrow(
+        context: &'static Context,
+        handle: CuStream,
+        lender: KeepAlive,
+    ) -> Result<Arc<Self>> {
+        let driver = context.bind()?;
+        let mut found = CuContext::NULL;
+        // SAFETY: the handle is alive by the caller's promise; writes one handle.
+        unsafe { driver.stream_get_ctx(handle, &mut found)? };
+        if found != context.handle() {
+            return Err(Error::invalid(format!(
+                "the stream belongs to another context than the primary context of {}; \
+                 create it there",
+                context.id()
+            )));
+        }
+        let status = StatusBlock::new(context)?;
+        Ok(Self::with_handle(context, handle, status, Some(lender)))
+    }
+
+    fn with_handle(
+        context: &'static Context,
+        handle: CuStream,
+        status: StatusBlock,
+        lender: Option<KeepAlive>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            context,
+            handle,
+            number: context.register(this),
+            lender,
+            status,
+            turn: Turn::default(),
+            recording: AtomicBool::new(false),
+            state: Mutex::default(),
+        })
+    }
+
+    pub(super) fn context(&self) -> &'static Context {
+        self.context
+    }
+
+    pub(super) fn handle(&self) -> CuStream {
+        self.handle
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Lets this thread alone add work until the guard goes; nests. Makes the context current.
+    pub(super) fn turn(&self) -> Result<(TurnGuard<'_>, &'static Driver)> {
+        let turn = self.turn.take();
+        let driver = if turn.nested() { self.context.driver() } else { self.context.bind()? };
+        Ok((turn, driver))
+    }
+
+    /// A turn for work that cannot be recorded.
+    pub(super) fn eager(&self, what: &str) -> Result<(TurnGuard<'_>, &'static Driver)> {
+        let (turn, driver) = self.turn()?;
+        if self.is_capturing() {
+            return Err(Error::unsupported(format!(
+                "{what} cannot be recorded in a graph; do it before or after the capture"
+            )));
+        }
+        Ok((turn, driver))
+    }
+
+    /// Whether [`StreamCore::begin_capture`] is in effect.
+    pub(super) fn is_recording(&self) -> bool {
+        self.recording.load(Ordering::Relaxed)
+    }
+
+    /// Whether work is being recorded, be it by the library that lent the stream.
+    pub(super) fn is_capturing(&self) -> bool {
+        self.is_recording() || self.lender_captures()
+    }
+
+    fn lender_captures(&self) -> bool {
+        if self.lender.is_none() {
+            return false;
+        }
+        let mut status = flag::CAPTURE_STATUS_NONE;
+        // SAFETY: the stream is alive as long as `self`; writes one number. On failure (the legacy
+        // default stream while another one is captured) work could not be added either.
+        let asked = unsafe { self.context.driver().stream_is_capturing(self.handle, &mut status) };
+        asked.is_err() || status != flag::CAPTURE_STATUS_NONE
+    }
+
+    /// Memory with this stream as its home.
+    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Arc<Block>> {
+        if bytes == 0 {
+            return Ok(Block::owned(self, 0));
+        }
+        self.run_deferred();
+        let state = lock(&self.state);
+        if state.capture.is_some() || self.lender_captures() {
+            return Err(Error::unsupported(
+                "memory cannot be allocated while work is being recorded; allocate outputs before \
+                 the capture and pass them to the operation",
+            ));
+        }
+        // SAFETY: the stream is alive as long as `self` and, under the lock, not capturing.
+        let address = unsafe { self.context.allocate(self.handle, bytes)? };
+        Ok(Block::owned(self, address))
+    }
+
+    /// Address of scratch memory; the caller has the turn.
+    pub(super) fn workspace(&self, bytes: usize) -> Result<u64> {
+        let mut state = lock(&self.state);
+        state.high_water = state.high_water.max(bytes);
+        let region = match &state.capture {
+            Some(capture) => {
+                let (address, bytes) = (capture.workspace.address(), capture.workspace_bytes);
+                Some(Region { address, bytes })
+            }
+            None => state.workspace,
+        };
+        if let Some(region) = region
+            && region.bytes >= bytes
+        {
+            return Ok(region.address);
+        }
+        if state.capture.is_some() || self.lender_captures() {
+            return Err(Error::unsupported(format!(
+                "the operation needs {bytes} bytes of scratch memory, which cannot be allocated \
+                 while work is being recorded; run the work once before the capture"
+            )));
+        }
+        let bytes = bytes.next_power_of_two().max(MIN_WORKSPACE);
+        // SAFETY: as in `allocate`.
+        let address = unsafe { self.context.allocate(self.handle, bytes)? };
+        if let Some(old) = state.workspace.replace(Region { address, bytes }) {
+            // SAFETY: allocated here, used on this stream alone, so this order is the right one.
+            unsafe { self.context.driver().mem_free_async(old.address, self.handle)? };
+        }
+        Ok(address)
+    }
+
+    /// Address of the status block for work added now.
+    pub(super) fn status_address(&self) -> u64 {
+        match &lock(&self.state).capture {
+            Some(capture) => capture.status.address(),
+            None => self.status.address(),
+        }
+    }
+
+    /// Synchronisations of this stream shall read the block, too.
+    pub(super) fn add_status(&self, status: &Arc<StatusBlock>) {
+        let mut state = lock(&self.state);
+        if !state.replayed.iter().any(|known| Arc::ptr_eq(known, status)) {
+            state.replayed.push(status.clone());
+        }
+    }
+
+    /// Waits for the work added so far; reports bad splits once.
+    pub(super) fn synchronize(&self) -> Result<()> {
+        let driver = self.context.bind()?;
+        // Taken before waiting: what is added meanwhile belongs to the next synchronisation.
+        let replayed = std::mem::take(&mut lock(&self.state).replayed);
+        // SAFETY: the stream is alive as long as `self`.
+        unsafe { driver.stream_synchronize(self.handle)? };
+        let mut outcome = self.status.take();
+        for status in &replayed {
+            outcome = outcome.and(status.take());
+        }
+        self.run_deferred();
+        self.context.collect_retired();
+        outcome
+    }
+
+    /// Holds a block until the capture's graph goes.
+    pub(super) fn keep(&self, block: &Arc<Block>) {
+        if let Some(capture) = &mut lock(&self.state).capture {
+            capture.kept.entry(Arc::as_ptr(block).addr()).or_insert_with(|| block.clone());
+        }
+    }
+
+    /// Gives the release back with an event after all work on the stream, or keeps it if the stream
+    /// is being captured. Without an event the driver has failed for good.
+    pub(super) fn mark_or_defer(&self, release: Release) -> Option<(Release, Option<Event>)> {
+        let mut state = lock(&self.state);
+        if state.capture.is_some() || self.lender_captures() {
+            state.deferred.push(release);
+            return None;
+        }
+        // SAFETY: the stream is alive as long as `self` and, under the lock, not capturing.
+        let event = unsafe { Event::untimed(self.context, self.handle) };
+        Some((release, event.ok()))
+    }
+
+    /// Frees memory whose home this is, after the events; keeps the release if the stream is being
+    /// captured.
+    pub(super) fn free_or_defer(&self, release: Release, events: &[Event]) {
+        let mut state = lock(&self.state);
+        if state.capture.is_some() || self.lender_captures() {
+            state.deferred.push(release);
+            return;
+        }
+        let Ok(driver) = self.context.bind() else { return };
+        for event in events {
+            // SAFETY: the stream is alive as long as `self` and, under the lock, not capturing.
+            let _ = unsafe { event.hold_back(self.handle) };
+        }
+        // SAFETY: the address came from `allocate`, and `Block` releases it once. All work that uses
+        // it lies before on this stream or before the events.
+        let _ = unsafe { driver.mem_free_async(release.address, self.handle) };
+        drop(state);
+        drop(release); // may hold the last handle to this very stream
+    }
+
+    /// Runs the releases that a capture held up.
+    fn run_deferred(&self) {
+        let deferred = {
+            let mut state = lock(&self.state);
+            if state.deferred.is_empty() || state.capture.is_some() {
+                return;
+            }
+            std::mem::take(&mut state.deferred)
+        };
+        if !self.lender_captures() {
+            deferred.into_iter().for_each(Release::run);
+        } else {
+            lock(&self.state).deferred.extend(deferred);
+        }
+    }
+
+    /// Starts recording.
+    pub(super) fn begin_capture(self: &Arc<Self>) -> Result<()> {
+        let (_turn, driver) = self.eager("a capture within a capture")?;
+        let workspace_bytes = lock(&self.state).high_water.max(MIN_WORKSPACE);
+        let capture = Capture {
+            workspace: self.allocate(workspace_bytes)?,
+            workspace_bytes,
+            status: Arc::new(StatusBlock::new(self.context)?),
+            kept: HashMap::new(),
+        };
+        // The graph may run on any stream, so its memory must exist for all of them.
+        // SAFETY: the stream is alive as long as `self`.
+        unsafe { driver.stream_synchronize(self.handle)? };
+        let mut state = lock(&self.state);
+        // SAFETY: as above. Thread-local: other threads may call what they like meanwhile.
+        let begun = unsafe { driver.stream_begin_capture(self.handle, flag::CAPTURE_THREAD_LOCAL) };
+        if begun.is_ok() {
+            state.capture = Some(capture);
+            self.recording.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        drop(state); // before `capture`, whose memory is released through this stream
+        begun
+    }
+
+    /// Ends recording, whether or not the work succeeded: afterwards the stream is usable again.
+    pub(super) fn end_capture(&self) -> Result<(Capture, CuGraph)> {
+        let (_turn, driver) = self.turn()?;
+        let mut graph = CuGraph::NULL;
+        let (capture, ended) = {
+            let mut state = lock(&self.state);
+            let Some(capture) = state.capture.take() else {
+                return Err(Error::invalid("no capture has begun on this stream"));
+            };
+            self.recording.store(false, Ordering::Relaxed);
+            // SAFETY: the stream is alive as long as `self`; writes one handle.
+            (capture, unsafe { driver.stream_end_capture(self.handle, &mut graph) })
+        };
+        self.run_deferred();
+        ended?;
+        if graph == CuGraph::NULL {
+            return Err(Error::invalid("the driver recorded no graph; the work did not succeed"));
+        }
+        Ok((capture, graph))
+    }
+}
+
+impl Drop for StreamCore {
+    fn drop(&mut self) {
+        self.context.unregister(self.number);
+        let Ok(driver) = self.context.bind() else { return };
+        // Pending work may still write the status block, which goes back to the pool.
+        let _relaxed = Relaxed::enter(driver);
+        let state = std::mem::take(self.state.get_mut().unwrap_or_else(|state| state.into_inner()));
+        // SAFETY: nobody else has the handle's owner any more, so this is its last use; the
+        // workspace was used on this stream alone. In a destructor failures have nobody to go to.
+        unsafe {
+            if !self.lender_captures() {
+                let _ = driver.stream_synchronize(self.handle);
+            }
+            if let Some(workspace) = state.workspace {
+                let _ = driver.mem_free_async(workspace.address, self.handle);
+            }
+            if self.lender.is_none() {
+                let _ = driver.stream_destroy(self.handle);
+            }
+        }
+        state.deferred.into_iter().for_each(Release::run);
+        self.context.collect_retired();
+    }
+}
+
+/// One thread at a time adds work to a stream: an operation is several launches that share scratch
+/// memory. The same thread may take its turn again inside.
+#[derive(Debug, Default)]
+struct Turn {
+    holder: AtomicUsize,
+    lock: Mutex<()>,
+}
+
+/// The turn is over when this goes.
+#[must_use]
+pub(super) struct TurnGuard<'a> {
+    turn: &'a Turn,
+    lock: Option<MutexGuard<'a, ()>>,
+}
+
+impl Turn {
+    fn take(&self) -> TurnGuard<'_> {
+        thread_local!(static TOKEN: u8 = const { 0 });
+        let me = TOKEN.with(|token| ptr::from_ref(token).addr());
+        // Only this thread stores this value, so a relaxed load decides.
+        if self.holder.load(Ordering::Relaxed) == me {
+            return TurnGuard { turn: self, lock: None };
+        }
+        let guard = lock(&self.lock);
+        self.holder.store(me, Ordering::Relaxed);
+        TurnGuard { turn: self, lock: Some(guard) }
+    }
+}
+
+impl TurnGuard<'_> {
+    fn nested(&self) -> bool {
+        self.lock.is_none()
+    }
+}
+
+impl Drop for TurnGuard<'_> {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            self.turn.holder.store(0, Ordering::Relaxed);
+        }
+    }
+}

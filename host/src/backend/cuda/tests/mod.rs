@@ -1,0 +1,8 @@
+//! Tests that need no GPU: the binding against another one (`abi`), the loader against wrong
+//! libraries (`loader`), and the bookkeeping of streams, memory and graphs against a driver written
+//! in C for the purpose (`behaviour`). What the real driver does is for the conformance tests.
+
+mod abi;
+mod behaviour;
+mod fake;
+mod loader;

@@ -1,0 +1,247 @@
+//! The public handles: device, stream, event, graph.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Queue, QueueEvent, QueueGraph, cpu, cuda};
+use crate::error::{Error, Result};
+use crate::plan::Target;
+
+/// Which engine a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceKind {
+    /// The CPU reference.
+    Cpu,
+    /// An NVIDIA GPU through the CUDA driver.
+    Cuda,
+}
+
+/// Identifies a device of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceId {
+    /// Engine.
+    pub kind: DeviceKind,
+    /// Number among the devices of the engine.
+    pub ordinal: u32,
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            DeviceKind::Cpu => f.write_str("cpu"),
+            DeviceKind::Cuda => write!(f, "cuda:{}", self.ordinal),
+        }
+    }
+}
+
+/// What is known about a device.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Which device.
+    pub id: DeviceId,
+    /// The maker's name.
+    pub name: String,
+    /// Compute capability, major and minor; `None` on the CPU.
+    pub compute_capability: Option<(u32, u32)>,
+    /// Streaming multiprocessors, or CPU threads.
+    pub multiprocessors: u32,
+    /// Bytes of memory; `None` where not known.
+    pub memory_bytes: Option<u64>,
+    /// CUDA version that the driver supports, as major and minor; `None` on the CPU.
+    pub driver: Option<(u32, u32)>,
+}
+
+/// What every engine says of a device.
+pub(crate) trait DeviceBackend: fmt::Debug + Send + Sync {
+    fn info(&self) -> &DeviceInfo;
+    fn target(&self) -> Target;
+    fn create_queue(&self) -> Result<Arc<dyn Queue>>;
+
+    /// For the engine's own downcast; `None` where the engine needs none.
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
+}
+
+/// A device: the CPU, or a GPU. Cheap to clone.
+///
+/// ```
+/// let device = grouped_linear::Device::best_available();
+/// println!("{}: {}", device.id(), device.info().name);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Device(Arc<dyn DeviceBackend>);
+
+impl Device {
+    /// The CPU reference, on all cores.
+    pub fn cpu() -> Self {
+        Self(cpu::device())
+    }
+
+    /// The GPU with this number.
+    ///
+    /// # Errors
+    /// No driver, an old driver, or no such GPU.
+    pub fn cuda(ordinal: u32) -> Result<Self> {
+        Ok(Self(cuda::device(ordinal)?))
+    }
+
+    /// Number of GPUs that the driver shows.
+    ///
+    /// # Errors
+    /// No driver, or an old driver.
+    pub fn cuda_count() -> Result<u32> {
+        cuda::count()
+    }
+
+    /// The first GPU that has tensor-core kernels here, else the CPU.
+    pub fn best_available() -> Self {
+        match Self::cuda(0) {
+            Ok(device) if device.target().tensor_cores() => device,
+            _ => Self::cpu(),
+        }
+    }
+
+    /// A new stream: work on it runs in order, and beside other streams.
+    ///
+    /// # Errors
+    /// A driver failure.
+    pub fn stream(&self) -> Result<Stream> {
+        Ok(Stream { queue: self.0.create_queue()?, device: self.clone() })
+    }
+
+    /// Which device this is.
+    pub fn id(&self) -> DeviceId {
+        self.0.info().id
+    }
+
+    /// What is known about the device.
+    pub fn info(&self) -> &DeviceInfo {
+        self.0.info()
+    }
+
+    pub(crate) fn backend(&self) -> &dyn DeviceBackend {
+        &*self.0
+    }
+
+    /// What a [`Plan`](crate::plan::Plan) needs to know of the device.
+    pub fn target(&self) -> Target {
+        self.0.target()
+    }
+}
+
+/// An ordered queue of work on one device. Cheap to clone; clones are the same stream.
+///
+/// Work on different streams is unordered unless [`Stream::wait`] orders it.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    queue: Arc<dyn Queue>,
+    device: Device,
+}
+
+impl Stream {
+    /// The device of the stream.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A stream over a queue that an engine made.
+    pub(crate) fn from_queue(queue: Arc<dyn Queue>, device: Device) -> Self {
+        Self { queue, device }
+    }
+
+    pub(crate) fn device_id(&self) -> DeviceId {
+        self.device.id()
+    }
+
+    pub(crate) fn queue(&self) -> &dyn Queue {
+        &*self.queue
+    }
+
+    /// Waits until all work is done. Failures that only the device knew, such as invalid splits in
+    /// device memory, are reported here, once; the operations concerned wrote nothing.
+    ///
+    /// # Errors
+    /// The first failure since the last call.
+    pub fn synchronize(&self) -> Result<()> {
+        self.queue.synchronize()
+    }
+
+    /// Notes this point of the stream.
+    ///
+    /// # Errors
+    /// A driver failure.
+    pub fn record(&self) -> Result<Event> {
+        Ok(Event { event: self.queue.record_event()?, device: self.device_id() })
+    }
+
+    /// Work added to this stream from now on waits for the event.
+    ///
+    /// # Errors
+    /// The event belongs to another device; a driver failure.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        if event.device != self.device_id() {
+            let (got, want) = (event.device, self.device_id());
+            return Err(Error::invalid(format!(
+                "wait: the event belongs to {got}, the stream to {want}"
+            )));
+        }
+        self.queue.wait_event(&*event.event)
+    }
+
+    /// Records the work that `work` adds to this stream, without running it. Tensors that the work
+    /// uses must live as long as the graph; run the work once before, so that modules are loaded
+    /// and scratch memory has its size.
+    ///
+    /// # Errors
+    /// What `work` returns; the device cannot record; a driver failure.
+    pub fn capture(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
+        self.queue.begin_capture()?;
+        let outcome = work(self);
+        let graph = self.queue.end_capture();
+        outcome?;
+        Ok(Graph { graph: graph?, device: self.device_id() })
+    }
+}
+
+/// A point in a stream, for ordering and timing.
+#[derive(Debug)]
+pub struct Event {
+    event: Box<dyn QueueEvent>,
+    device: DeviceId,
+}
+
+impl Event {
+    /// Time from this point to `later`; waits for both.
+    ///
+    /// # Errors
+    /// The events belong to different devices; a driver failure.
+    pub fn elapsed_until(&self, later: &Self) -> Result<Duration> {
+        if self.device != later.device {
+            return Err(Error::invalid("elapsed_until: the events belong to different devices"));
+        }
+        self.event.elapsed_until(&*later.event)
+    }
+}
+
+/// Work recorded by [`Stream::capture`].
+#[derive(Debug)]
+pub struct Graph {
+    graph: Box<dyn QueueGraph>,
+    device: DeviceId,
+}
+
+impl Graph {
+    /// Runs the recorded work again, on the same buffers.
+    ///
+    /// # Errors
+    /// The stream belongs to another device; a driver failure.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        if self.device != stream.device_id() {
+            return Err(Error::invalid("launch: graph and stream belong to different devices"));
+        }
+        self.graph.launch(stream.queue())
+    }
+}

@@ -1,0 +1,364 @@
+//! The table: what varies, and which combinations are run.
+
+use std::fmt;
+
+use super::data::Generator;
+use super::pairwise;
+use crate::plan::KernelChoice;
+use crate::tensor::DType;
+
+/// Seed of the selection; printed by the test harness. The data of a case depend on its name alone.
+pub const SEED: u64 = 20_261_121;
+
+/// What a case computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// `Y_g = X_g · W_gᵀ`.
+    Fprop,
+    /// `dX_g = dY_g · W_g`.
+    Dgrad,
+    /// `dW_g = dY_gᵀ · X_g`.
+    Wgrad,
+    /// Column sums of dY.
+    Dbias,
+    /// Row products of dY and the bias.
+    Dscales,
+    /// The layer's forward and backward.
+    Layer,
+}
+
+/// Where parameters and their gradients lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// One tensor.
+    Packed,
+    /// A tensor per expert.
+    Discrete,
+}
+
+/// Where the splits lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SplitSource {
+    /// Known to the host.
+    Host,
+    /// `i32` on the device.
+    DeviceI32,
+    /// `i64` on the device.
+    DeviceI64,
+}
+
+/// Factors of the product and of what the output held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Factors {
+    /// alpha 1, beta 0.
+    Plain,
+    /// alpha -0.75, beta 0.
+    Scaled,
+    /// alpha 1, beta 1.
+    Accumulate,
+    /// Different alphas and betas per group in device memory, zeros among both.
+    PerGroup,
+}
+
+/// The bias of a case. Its type is the input's, or FP32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BiasCase {
+    /// No bias.
+    None,
+    /// `b_g` of the input's type.
+    Add,
+    /// `b_g` in FP32.
+    AddF32,
+    /// `s_row · b_g`, `b` of the input's type.
+    RowScaled,
+    /// `s_row · b_g`, `b` in FP32.
+    RowScaledF32,
+}
+
+/// Rows per expert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowPattern {
+    /// One expert, one row.
+    One,
+    /// One expert, one row more than a tile.
+    OneExpert,
+    /// The first expert has no rows.
+    EmptyFirst,
+    /// The middle expert has no rows.
+    EmptyMiddle,
+    /// The last expert has no rows.
+    EmptyLast,
+    /// No expert has rows.
+    AllEmpty,
+    /// One of four experts has all rows.
+    Giant,
+    /// Four experts of about equal size.
+    Even,
+    /// Eight experts around the edges of tiles.
+    Edges,
+    /// 64 experts with 0 to 40 rows.
+    Many,
+    /// 300 experts with 0 to 5 rows.
+    VeryMany,
+}
+
+impl RowPattern {
+    /// The splits.
+    pub fn splits(self) -> Vec<usize> {
+        let drawn = |groups: usize, limit: u64| {
+            let mut generator = Generator::new(SEED ^ groups as u64);
+            (0..groups).map(|_| (generator.next() % (limit + 1)) as usize).collect()
+        };
+        match self {
+            Self::One => vec![1],
+            Self::OneExpert => vec![129],
+            Self::EmptyFirst => vec![0, 65, 64],
+            Self::EmptyMiddle => vec![64, 0, 63],
+            Self::EmptyLast => vec![127, 1, 0],
+            Self::AllEmpty => vec![0; 4],
+            Self::Giant => vec![0, 0, 513, 0],
+            Self::Even => vec![256, 255, 257, 256],
+            Self::Edges => vec![1, 63, 64, 65, 0, 127, 128, 129],
+            Self::Many => drawn(64, 40),
+            Self::VeryMany => drawn(300, 5),
+        }
+    }
+}
+
+/// One behaviour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Case {
+    /// What is computed.
+    pub operation: Operation,
+    /// Type of the operands.
+    pub input: DType,
+    /// Type of the result.
+    pub output: DType,
+    /// Rows per expert.
+    pub rows: RowPattern,
+    /// Rows of the buffer that belong to no expert.
+    pub tail: usize,
+    /// K.
+    pub in_features: usize,
+    /// N.
+    pub out_features: usize,
+    /// Where parameters lie.
+    pub layout: Layout,
+    /// Bias.
+    pub bias: BiasCase,
+    /// Factors.
+    pub factors: Factors,
+    /// Where the splits lie.
+    pub splits: SplitSource,
+    /// Kernel.
+    pub kernel: KernelChoice,
+}
+
+impl fmt::Display for Case {
+    /// The name of the case, from which its data are drawn.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} {}->{} {:?}+{} k={} n={} {:?} bias={:?} {:?} splits={:?} {:?}",
+            self.operation,
+            self.input,
+            self.output,
+            self.rows,
+            self.tail,
+            self.in_features,
+            self.out_features,
+            self.layout,
+            self.bias,
+            self.factors,
+            self.splits,
+            self.kernel,
+        )
+    }
+}
+
+impl Case {
+    /// Type of the bias.
+    pub fn bias_type(&self) -> DType {
+        match self.bias {
+            BiasCase::AddF32 | BiasCase::RowScaledF32 => DType::F32,
+            _ => self.input,
+        }
+    }
+
+    /// Whether the bias has a factor per row.
+    pub fn row_scaled(&self) -> bool {
+        matches!(self.bias, BiasCase::RowScaled | BiasCase::RowScaledF32)
+    }
+
+    /// Why a GPU must refuse the case, if it must: tensor copies need multiples of 8.
+    pub fn gpu_refusal(&self) -> Option<&'static str> {
+        let product = !matches!(self.operation, Operation::Dbias | Operation::Dscales);
+        let copies = product && self.input != DType::F32 && self.kernel == KernelChoice::Auto;
+        let rows = self.rows.splits().iter().sum::<usize>() + self.tail;
+        let ragged = !self.in_features.is_multiple_of(8) || !self.out_features.is_multiple_of(8);
+        (copies && rows > 0 && ragged).then_some("features are no multiples of 8")
+    }
+
+    /// Sets what the operation does not use to the plain value, so that names do not lie.
+    fn normalised(mut self) -> Self {
+        match self.operation {
+            Operation::Fprop => {}
+            Operation::Dgrad | Operation::Wgrad => self.bias = BiasCase::None,
+            Operation::Dbias => {
+                self.factors = match self.factors {
+                    Factors::Accumulate | Factors::PerGroup => Factors::Accumulate,
+                    Factors::Plain | Factors::Scaled => Factors::Plain,
+                };
+                self.bias = if self.row_scaled() { BiasCase::RowScaled } else { BiasCase::Add };
+                self.kernel = KernelChoice::Auto;
+            }
+            Operation::Dscales => {
+                self.factors = Factors::Plain;
+                self.bias = if self.bias_type() == self.input {
+                    BiasCase::RowScaled
+                } else {
+                    BiasCase::RowScaledF32
+                };
+                self.kernel = KernelChoice::Auto;
+                self.output = DType::F32;
+            }
+            Operation::Layer => self.factors = Factors::Plain,
+        }
+        self
+    }
+}
+
+/// Operations with the types of operands and results.
+const PRODUCTS: &[(Operation, DType, DType)] = {
+    use DType::{Bf16, F16, F32};
+    use Operation::{Dbias, Dgrad, Dscales, Fprop, Layer, Wgrad};
+    &[
+        (Fprop, Bf16, Bf16),
+        (Fprop, Bf16, F16),
+        (Fprop, Bf16, F32),
+        (Fprop, F16, F16),
+        (Fprop, F16, F32),
+        (Fprop, F32, F32),
+        (Dgrad, Bf16, Bf16),
+        (Dgrad, Bf16, F32),
+        (Dgrad, F16, Bf16),
+        (Dgrad, F16, F16),
+        (Dgrad, F16, F32),
+        (Dgrad, F32, F32),
+        (Wgrad, Bf16, Bf16),
+        (Wgrad, Bf16, F32),
+        (Wgrad, F16, F16),
+        (Wgrad, F16, F32),
+        (Wgrad, F32, F32),
+        (Dbias, Bf16, Bf16),
+        (Dbias, Bf16, F32),
+        (Dbias, F16, F16),
+        (Dbias, F32, F32),
+        (Dbias, F32, Bf16),
+        (Dscales, Bf16, F32),
+        (Dscales, F16, F32),
+        (Dscales, F32, F32),
+        (Layer, Bf16, Bf16),
+        (Layer, F16, F16),
+        (Layer, F32, F32),
+    ]
+};
+
+/// K and N: block edges first, then sizes that no tensor copy takes.
+const FEATURES: &[(usize, usize)] = &[
+    (8, 520),
+    (16, 8),
+    (24, 64),
+    (64, 24),
+    (72, 136),
+    (136, 72),
+    (256, 264),
+    (264, 256),
+    (520, 16),
+    (7, 33),
+    (33, 129),
+    (129, 1),
+];
+
+const ROWS: &[RowPattern] = &[
+    RowPattern::One,
+    RowPattern::OneExpert,
+    RowPattern::EmptyFirst,
+    RowPattern::EmptyMiddle,
+    RowPattern::EmptyLast,
+    RowPattern::AllEmpty,
+    RowPattern::Giant,
+    RowPattern::Even,
+    RowPattern::Edges,
+    RowPattern::Many,
+    RowPattern::VeryMany,
+];
+
+const TAILS: &[usize] = &[0, 1, 130];
+const LAYOUTS: &[Layout] = &[Layout::Packed, Layout::Discrete];
+const BIASES: &[BiasCase] =
+    &[BiasCase::None, BiasCase::Add, BiasCase::AddF32, BiasCase::RowScaled, BiasCase::RowScaledF32];
+const FACTORS: &[Factors] =
+    &[Factors::Plain, Factors::Scaled, Factors::Accumulate, Factors::PerGroup];
+const SPLITS: &[SplitSource] = &[SplitSource::Host, SplitSource::DeviceI32, SplitSource::DeviceI64];
+const KERNELS: &[KernelChoice] = &[KernelChoice::Auto, KernelChoice::Simt];
+
+/// Number of values of each axis, in the order in which [`case`] takes them.
+const AXES: [usize; 9] = [
+    PRODUCTS.len(),
+    ROWS.len(),
+    FEATURES.len(),
+    TAILS.len(),
+    LAYOUTS.len(),
+    BIASES.len(),
+    FACTORS.len(),
+    SPLITS.len(),
+    KERNELS.len(),
+];
+
+/// Axes that [`all_cases`] crosses completely: products, rows, features and kernels.
+const CROSSED: [usize; 4] = [0, 1, 2, 8];
+
+fn case(values: &[usize]) -> Case {
+    let (operation, input, output) = PRODUCTS[values[0]];
+    let (in_features, out_features) = FEATURES[values[2]];
+    Case {
+        operation,
+        input,
+        output,
+        rows: ROWS[values[1]],
+        tail: TAILS[values[3]],
+        in_features,
+        out_features,
+        layout: LAYOUTS[values[4]],
+        bias: BIASES[values[5]],
+        factors: FACTORS[values[6]],
+        splits: SPLITS[values[7]],
+        kernel: KERNELS[values[8]],
+    }
+    .normalised()
+}
+
+/// A selection in which every two values of different axes meet.
+pub fn selected_cases() -> Vec<Case> {
+    unique(pairwise::select(&AXES, SEED).iter().map(|values| case(values)))
+}
+
+/// Every combination of operation, types, rows, features and kernel; the remaining axes are drawn.
+pub fn all_cases() -> Vec<Case> {
+    let mut generator = Generator::new(SEED);
+    let combinations: usize = CROSSED.iter().map(|&axis| AXES[axis]).product();
+    unique((0..combinations).map(|mut index| {
+        let mut values = AXES.map(|count| (generator.next() % count as u64) as usize);
+        for axis in CROSSED {
+            values[axis] = index % AXES[axis];
+            index /= AXES[axis];
+        }
+        case(&values)
+    }))
+}
+
+fn unique(cases: impl Iterator<Item = Case>) -> Vec<Case> {
+    let mut seen = std::collections::HashSet::new();
+    cases.filter(|case| seen.insert(*case)).collect()
+}

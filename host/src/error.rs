@@ -1,0 +1,140 @@
+//! One error type. Its message says what was asked, what the limit is and what to do; its questions
+//! (`is_unsupported`, `is_no_driver`, …) let a program react without matching on text.
+
+use std::fmt;
+
+/// Shorthand for a result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation was refused or failed.
+///
+/// ```
+/// use grouped_linear::{Device, DType, Tensor};
+/// let stream = Device::cpu().stream()?;
+/// let error = Tensor::from_f32(&stream, &[2, 3], DType::F32, &[1.0; 5]).unwrap_err();
+/// assert!(error.is_invalid_argument());
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+pub struct Error(Box<Kind>);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Kind {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{what}: shape {got:?} was given, {want} is needed")]
+    Shape { what: &'static str, got: Vec<usize>, want: String },
+    #[error("{what}: element type {got} was given, {want} is needed")]
+    DType { what: &'static str, got: String, want: String },
+    #[error("{what} lies on {got}, but the stream belongs to {want}; copy it with Tensor::to_stream")]
+    WrongDevice { what: &'static str, got: String, want: String },
+    #[error("{0}")]
+    Unsupported(String),
+    #[error("splits: group {group} has {value} rows; every split must be 0 or more")]
+    NegativeSplit { group: u32, value: i64 },
+    #[error(
+        "splits: they add up to {value} rows, but the token buffer has {rows}; \
+         nothing was written, pass a larger buffer or smaller splits"
+    )]
+    TooManyRows { value: i64, rows: i64 },
+    #[error("no CUDA driver: {0}; install the NVIDIA driver, or use Device::cpu()")]
+    NoDriver(String),
+    #[error("the CUDA driver {found} is too old: {needed} or newer is needed ({why}); update it")]
+    OldDriver { found: String, needed: String, why: String },
+    #[error("out of memory: {bytes} bytes were asked for on {device}: {detail}")]
+    OutOfMemory { bytes: usize, device: String, detail: String },
+    #[error("CUDA call {call} failed with code {code} ({name}): {detail}")]
+    Driver { call: &'static str, code: u32, name: String, detail: String },
+    #[error("the driver could not load PTX module {module}: {detail}\n{log}")]
+    ModuleLoad { module: String, detail: String, log: String },
+}
+
+impl Error {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Kind::Invalid(message.into()).into()
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Kind::Unsupported(message.into()).into()
+    }
+
+    pub(crate) fn shape(what: &'static str, got: &[usize], want: impl Into<String>) -> Self {
+        Kind::Shape { what, got: got.to_vec(), want: want.into() }.into()
+    }
+
+    pub(crate) fn dtype(
+        what: &'static str,
+        got: impl fmt::Display,
+        want: impl Into<String>,
+    ) -> Self {
+        Kind::DType { what, got: got.to_string(), want: want.into() }.into()
+    }
+
+    /// An argument is wrong: shape, element type, device, overlap or value.
+    pub fn is_invalid_argument(&self) -> bool {
+        matches!(
+            *self.0,
+            Kind::Invalid(_)
+                | Kind::Shape { .. }
+                | Kind::DType { .. }
+                | Kind::WrongDevice { .. }
+                | Kind::NegativeSplit { .. }
+                | Kind::TooManyRows { .. }
+        )
+    }
+
+    /// The splits are wrong: negative, or more rows than the buffer has.
+    pub fn is_bad_splits(&self) -> bool {
+        matches!(*self.0, Kind::NegativeSplit { .. } | Kind::TooManyRows { .. })
+    }
+
+    /// What was asked is sound, but this device or version cannot do it.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(*self.0, Kind::Unsupported(_) | Kind::OldDriver { .. })
+    }
+
+    /// No CUDA driver, or no GPU, was found.
+    pub fn is_no_driver(&self) -> bool {
+        matches!(*self.0, Kind::NoDriver(_))
+    }
+
+    /// The device had not enough memory.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(*self.0, Kind::OutOfMemory { .. })
+    }
+
+    /// The shape that was given, where a shape is what is wrong.
+    pub fn given_shape(&self) -> Option<&[usize]> {
+        match &*self.0 {
+            Kind::Shape { got, .. } => Some(got),
+            _ => None,
+        }
+    }
+
+    /// The driver's code, where a driver call failed.
+    pub fn driver_code(&self) -> Option<u32> {
+        match *self.0 {
+            Kind::Driver { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+}
+
+impl From<Kind> for Error {
+    fn from(kind: Kind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Error {}

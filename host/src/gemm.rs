@@ -1,0 +1,184 @@
+//! The grouped product: tensor maps and arguments of the kernel that the plan chose.
+
+use grouped_linear_kernels::abi::{ElementType, GemmArgs, Ragged, TensorMap};
+use grouped_linear_kernels::variants::{Role, Tile, kernel};
+
+use crate::backend::{Launcher, MapDescriptor};
+use crate::error::{Error, Result};
+use crate::launch::{bytes_of, mismatch};
+use crate::plan::{GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Pass, Plan, Problem};
+use crate::tensor::{DType, Parts, Tensor};
+
+/// Elements of the innermost box dimension: 128 bytes of a 16-bit type, the span of the swizzle.
+const SWIZZLE_ELEMENTS: u32 = 64;
+
+/// Launches the plan's kernel on the group table at `table`.
+pub(crate) fn launch(
+    launcher: &dyn Launcher,
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &GemmOperands<'_>,
+    table: u64,
+) -> Result<()> {
+    let Problem::Gemm(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let Some(kernel) = &launch.kernel else {
+        return Ok(());
+    };
+    let (a_map, b_map, b_maps) = match kernel.role {
+        Role::GemmSm90(..) => {
+            check_alignment(operands)?;
+            tensor_maps(launcher, problem, operands)?
+        }
+        _ => (TensorMap([0; 16]), TensorMap([0; 16]), 0),
+    };
+    let (m, n, k) = problem.extents();
+    let strides = Strides::of(problem);
+    let (bias, bias_array) = operands.bias.map_or((0, 0), |bias| bias.addresses());
+    let args = GemmArgs {
+        a_map,
+        b_map,
+        b_maps,
+        table,
+        bias,
+        bias_array,
+        bias_row_scales: operands.bias_row_scales.and_then(Tensor::address).unwrap_or(0),
+        a_row_stride: strides.a_row,
+        a_reduction_stride: strides.a_reduction,
+        b_column_stride: strides.b_column,
+        b_reduction_stride: strides.b_reduction,
+        groups: problem.groups as u32,
+        ragged: if m.is_none() { Ragged::Rows } else { Ragged::Reduction } as u32,
+        m: m.unwrap_or(0) as u32,
+        n: n as u32,
+        k: k.unwrap_or(0) as u32,
+        d_type: element(problem.output),
+        bias_type: operands.bias.map_or(0, |bias| element(bias.dtype())),
+        reserved: 0,
+        reserved2: 0,
+    };
+    launcher.launch(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// Elements from one index to the next, for the kernel that reads plain memory.
+struct Strides {
+    a_row: u64,
+    a_reduction: u64,
+    b_column: u64,
+    b_reduction: u64,
+}
+
+impl Strides {
+    fn of(problem: &GemmProblem) -> Self {
+        let (k, n) = (problem.in_features as u64, problem.out_features as u64);
+        match problem.pass {
+            // X is [rows, K], W is [N, K].
+            Pass::Fprop => Self { a_row: k, a_reduction: 1, b_column: k, b_reduction: 1 },
+            // dY is [rows, N], W is [N, K].
+            Pass::Dgrad => Self { a_row: n, a_reduction: 1, b_column: 1, b_reduction: k },
+            // dY is [rows, N], X is [rows, K].
+            Pass::Wgrad => Self { a_row: 1, a_reduction: n, b_column: 1, b_reduction: k },
+        }
+    }
+}
+
+/// The tensor-core kernels store 16 bytes at once and read biases in pairs. Inputs are checked where
+/// their tensor maps are encoded.
+fn check_alignment(operands: &GemmOperands<'_>) -> Result<()> {
+    let aligned = |tensor: &Tensor, bytes: u64| tensor.address().unwrap_or(0) % bytes == 0;
+    if !operands.d.tensors().iter().all(|tensor| aligned(tensor, 16)) {
+        return Err(Error::invalid(
+            "the output must start at a multiple of 16 bytes; a view that does not can be written \
+             with KernelChoice::Simt",
+        ));
+    }
+    let pair = |tensor: &Tensor| aligned(tensor, 2 * tensor.dtype().bytes() as u64);
+    if !operands.bias.is_none_or(|bias| bias.tensors().iter().all(pair)) {
+        return Err(Error::invalid(
+            "the bias must start at a multiple of two elements; copy it, or use KernelChoice::Simt",
+        ));
+    }
+    Ok(())
+}
+
+fn tensor_maps(
+    launcher: &dyn Launcher,
+    problem: &GemmProblem,
+    operands: &GemmOperands<'_>,
+) -> Result<(TensorMap, TensorMap, u64)> {
+    let tile = tile(problem.pass, problem.input)?;
+    let token_box = if problem.pass == Pass::Wgrad { tile.k } else { tile.m };
+    let a_map = launcher.encode(&token_map(operands.a, token_box))?;
+    match &operands.b {
+        GroupedOperand::Rows(x) => Ok((a_map, launcher.encode(&token_map(x, tile.k))?, 0)),
+        GroupedOperand::Groups(weights) => match weights.parts() {
+            Parts::Packed(tensor) => {
+                let address = tensor.address().unwrap_or(0);
+                let (n, k) = (problem.out_features, problem.in_features);
+                let map =
+                    weight_map(problem.pass, address, tensor.dtype(), n, k, problem.groups)?;
+                Ok((a_map, launcher.encode(&map)?, 0))
+            }
+            Parts::Discrete(_, table) => {
+                let maps = table.as_ref().and_then(|table| table.maps.as_ref());
+                let memory = maps.map(|maps| match problem.pass {
+                    Pass::Dgrad => &maps.dgrad,
+                    Pass::Fprop | Pass::Wgrad => &maps.fprop,
+                });
+                let address = memory.map_or(0, |memory| memory.address());
+                Ok((a_map, TensorMap([0; 16]), address))
+            }
+        },
+    }
+}
+
+/// Token rows `[rows, features]`, read in boxes of `token_box` rows.
+fn token_map(tensor: &Tensor, token_box: u32) -> MapDescriptor {
+    let (rows, features) = (tensor.shape()[0] as u64, tensor.shape()[1] as u64);
+    MapDescriptor {
+        address: tensor.address().unwrap_or(0),
+        dtype: tensor.dtype(),
+        rank: 2,
+        extents: [features, rows, 1],
+        strides: [features * tensor.dtype().bytes() as u64, 0],
+        tile: [SWIZZLE_ELEMENTS, token_box, 1],
+    }
+}
+
+/// Weights `[groups, n, k]`. Three dimensions, so that a tile at the edge of `n` never reads the next
+/// expert. Fprop reads K-major boxes (rows are output columns), dgrad MN-major ones (rows are the
+/// reduction).
+pub(crate) fn weight_map(
+    pass: Pass,
+    address: u64,
+    dtype: DType,
+    n: usize,
+    k: usize,
+    groups: usize,
+) -> Result<MapDescriptor> {
+    let tile = tile(pass, dtype)?;
+    let row_box = if pass == Pass::Fprop { tile.n } else { tile.k };
+    let (n, k, bytes) = (n as u64, k as u64, dtype.bytes() as u64);
+    Ok(MapDescriptor {
+        address,
+        dtype,
+        rank: 3,
+        extents: [k, n, groups as u64],
+        strides: [k * bytes, n * k * bytes],
+        tile: [SWIZZLE_ELEMENTS, row_box, 1],
+    })
+}
+
+/// Tile of the tensor-core kernel of a pass: its rows, columns and depth are the boxes of the maps.
+fn tile(pass: Pass, dtype: DType) -> Result<Tile> {
+    dtype
+        .element_type()
+        .and_then(|element| kernel(Role::GemmSm90(pass, element)))
+        .map(|kernel| kernel.tile)
+        .ok_or_else(|| Error::unsupported(format!("no tensor-core kernel takes {dtype}")))
+}
+
+pub(crate) fn element(dtype: DType) -> u32 {
+    dtype.element_type().unwrap_or(ElementType::F32) as u32
+}

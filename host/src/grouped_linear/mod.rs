@@ -1,0 +1,81 @@
+//! The layer: parameters, forward, backward, and what is kept between the two.
+
+mod backward;
+mod forward;
+pub mod functional;
+
+pub use self::backward::Grads;
+pub use self::forward::{ForwardOptions, Saved};
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::tensor::{DType, GroupedTensor};
+
+/// Sizes of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// Number of groups (experts), G.
+    pub groups: usize,
+    /// K.
+    pub in_features: usize,
+    /// N.
+    pub out_features: usize,
+    /// Type of activations, weights and their gradients.
+    pub dtype: DType,
+}
+
+/// A linear layer per expert, applied to consecutive groups of token rows.
+///
+/// Parameters are packed in one tensor or discrete, weights and biases independently; the layer keeps
+/// handles to memory that the caller made, so an optimiser updates them in place.
+///
+/// See the [crate's example](crate#example).
+#[derive(Clone, Debug)]
+pub struct GroupedLinear {
+    config: Config,
+    weights: GroupedTensor,
+    bias: Option<GroupedTensor>,
+}
+
+impl GroupedLinear {
+    /// A layer over these parameters: weights `[N, K]` and biases `[N]` per group.
+    ///
+    /// # Errors
+    /// Number of groups, shapes, element types or devices do not fit `config`.
+    pub fn new(
+        stream: &Stream,
+        config: Config,
+        weights: GroupedTensor,
+        bias: Option<GroupedTensor>,
+    ) -> Result<Self> {
+        let Config { groups, in_features, out_features, dtype } = config;
+        if !dtype.is_float() {
+            return Err(Error::dtype("layer", dtype, "bf16, f16 or f32"));
+        }
+        weights.check("weights", groups, &[out_features, in_features], stream)?;
+        if weights.dtype() != dtype {
+            return Err(Error::dtype("weights", weights.dtype(), dtype.to_string()));
+        }
+        if let Some(bias) = &bias {
+            bias.check("bias", groups, &[out_features], stream)?;
+            if !bias.dtype().is_float() {
+                return Err(Error::dtype("bias", bias.dtype(), "bf16, f16 or f32"));
+            }
+        }
+        Ok(Self { config, weights, bias })
+    }
+
+    /// Sizes of the layer.
+    pub fn config(&self) -> Config {
+        self.config
+    }
+
+    /// Weights, `[N, K]` per group.
+    pub fn weights(&self) -> &GroupedTensor {
+        &self.weights
+    }
+
+    /// Bias, `[N]` per group.
+    pub fn bias(&self) -> Option<&GroupedTensor> {
+        self.bias.as_ref()
+    }
+}

@@ -1,0 +1,116 @@
+//! Borrowed device pointers and streams of other CUDA libraries, as raw handles.
+//!
+//! Everything that uses a device's primary context can share memory and streams with this library:
+//! cudarc and candle, cust with its primary context, the CUDA runtime, PyTorch. A raw handle is a
+//! `u64`: a `CUdeviceptr`, or a `CUstream` cast to an integer.
+//!
+//! ```no_run
+//! # fn wrap(raw_stream: u64, raw_pointer: u64, owner: std::sync::Arc<Vec<u8>>) -> Result<(), grouped_linear::Error> {
+//! use grouped_linear::{DType, Device, interop};
+//! let device = Device::cuda(0)?;
+//! // SAFETY: `owner` keeps the stream and 16 x 64 elements of memory alive.
+//! let (stream, x) = unsafe {
+//!     let stream = interop::stream_from_raw(&device, raw_stream, owner.clone())?;
+//!     let x = interop::tensor_from_raw(&device, raw_pointer, &[16, 64], DType::Bf16, owner)?;
+//!     (stream, x)
+//! };
+//! assert_eq!(interop::device_address(&x), Some(raw_pointer));
+//! assert_eq!(interop::raw_stream(&stream), Some(raw_stream));
+//! # Ok(()) }
+//! ```
+#![allow(unsafe_code)] // what other libraries promise cannot be checked; each function says what
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::backend::cuda::{CudaStream, borrow_memory, cuda_device};
+use crate::backend::{Device, Stream};
+use crate::error::{Error, Result};
+use crate::tensor::{DType, Tensor};
+
+/// A tensor over device memory that another library owns, contiguous and row-major.
+///
+/// `keep_alive` is dropped, on some thread, after the last handle to the tensor has gone, all work
+/// that this library added for it has ended, and no graph holds it.
+///
+/// # Errors
+/// The device is no GPU; the address is no multiple of the element's size, or null although there
+/// are elements; the size is beyond the address space.
+///
+/// # Safety
+/// - `address` is memory of the device that holds the elements and may be read and written, as long
+///   as `keep_alive` lives.
+/// - Work of other libraries on that memory is ordered with the streams on which this library uses
+///   it: the same stream, or events.
+pub unsafe fn tensor_from_raw(
+    device: &Device,
+    address: u64,
+    shape: &[usize],
+    dtype: DType,
+    keep_alive: Arc<dyn Any + Send + Sync>,
+) -> Result<Tensor> {
+    let cuda = cuda_device(device)?;
+    let bytes = shape
+        .iter()
+        .try_fold(dtype.bytes(), |bytes, &length| bytes.checked_mul(length))
+        .filter(|&bytes| bytes <= isize::MAX as usize)
+        .ok_or_else(|| Error::shape("tensor_from_raw", shape, "fewer than 2^63 bytes"))?;
+    let end = address.checked_add(bytes as u64);
+    if (address == 0 && bytes > 0) || end.is_none() || address % dtype.bytes() as u64 != 0 {
+        return Err(Error::invalid(format!(
+            "tensor_from_raw: {address:#x} cannot be the address of {bytes} bytes of {dtype}; \
+             it must be set, and a multiple of {}",
+            dtype.bytes()
+        )));
+    }
+    let memory = borrow_memory(cuda, address, keep_alive);
+    Ok(Tensor::from_memory(memory, 0, shape, dtype, device.id()))
+}
+
+/// The device address of a tensor's first element; `None` for tensors in host memory. It is valid
+/// while a handle to the tensor lives; order other libraries' work with the streams that use it.
+///
+/// ```
+/// use grouped_linear::{DType, Device, Tensor, interop};
+/// let stream = Device::cpu().stream()?;
+/// let tensor = Tensor::zeros(&stream, &[4], DType::F32)?;
+/// assert_eq!(interop::device_address(&tensor), None);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+pub fn device_address(tensor: &Tensor) -> Option<u64> {
+    tensor.address()
+}
+
+/// The `CUstream` of a stream; `None` on the CPU. It is valid while a handle to the stream, or
+/// memory allocated on it, lives. (The legacy default stream, where lent, is `Some(0)`.)
+pub fn raw_stream(stream: &Stream) -> Option<u64> {
+    let stream = stream.queue().as_any()?.downcast_ref::<CudaStream>()?;
+    Some(stream.raw().addr() as u64)
+}
+
+/// A stream that another library owns, of the device's primary context.
+///
+/// Work is added in the order of both libraries' calls. `keep_alive` is dropped after the last
+/// handle to the stream and the last memory allocated on it have gone; that drop waits for the
+/// stream.
+///
+/// If the other library captures the stream, run the same work once before, pass outputs that
+/// exist, and keep all tensors, the stream and its device alive as long as the graph: it uses the
+/// stream's own scratch memory, so the graph must run on this stream only.
+///
+/// # Errors
+/// The device is no GPU, the stream belongs to another context, or a driver failure.
+///
+/// # Safety
+/// `handle` is a live `CUstream` as long as `keep_alive` lives (or 0, the legacy default stream).
+pub unsafe fn stream_from_raw(
+    device: &Device,
+    handle: u64,
+    keep_alive: Arc<dyn Any + Send + Sync>,
+) -> Result<Stream> {
+    let cuda = cuda_device(device)?;
+    let handle = handle as usize as *mut std::ffi::c_void;
+    // SAFETY: the caller's promise is the callee's.
+    let stream = unsafe { CudaStream::borrow(cuda, handle, keep_alive)? };
+    Ok(Stream::from_queue(Arc::new(stream), device.clone()))
+}

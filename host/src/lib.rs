@@ -1,0 +1,78 @@
+//! The linear layer of a mixture-of-experts model, forward and backward, with GPU kernels written in
+//! Rust.
+//!
+//! Expert `g` owns `m_g` consecutive rows of the token matrix; `T ≥ Σ m_g` is the size of the buffer:
+//!
+//! ```text
+//! fprop   Y_g  = X_g · W_gᵀ (+ b_g, or + s_row · b_g)     [m_g, N] = [m_g, K] · [N, K]ᵀ
+//! dgrad   dX_g = dY_g · W_g                               [m_g, K] = [m_g, N] · [N, K]
+//! wgrad   dW_g (+)= dY_gᵀ · X_g                           [N, K]   = [m_g, N]ᵀ · [m_g, K]
+//! dbias   db_g = Σ_rows dY_g (· s_row),  dscales_row = dY_row · b_g
+//! ```
+//!
+//! Products accumulate in FP32; bias, alpha and beta are applied in FP32, and the result is rounded
+//! once. Rows at and beyond `Σ m_g` never influence a result and are never written.
+//!
+//! # Example
+//!
+//! ```
+//! use grouped_linear::{Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Splits, Tensor};
+//!
+//! let stream = Device::best_available().stream()?;
+//! let (groups, n, k) = (4, 16, 32);
+//! let weights = vec![0.5; groups * n * k];
+//! let weights = Tensor::from_f32(&stream, &[groups, n, k], DType::Bf16, &weights)?;
+//! let layer = GroupedLinear::new(
+//!     &stream,
+//!     Config { groups, in_features: k, out_features: n, dtype: DType::Bf16 },
+//!     GroupedTensor::packed(weights)?,
+//!     None,
+//! )?;
+//!
+//! // Ten tokens: three for expert 0, none for expert 1, five for expert 2, two for expert 3.
+//! let x = Tensor::from_f32(&stream, &[10, k], DType::Bf16, &vec![1.0; 10 * k])?;
+//! let splits = Splits::host(&[3, 0, 5, 2])?;
+//! let (y, saved) = layer.forward(&stream, &x, &splits, ForwardOptions::default())?;
+//! assert_eq!(y.to_f32(&stream)?[0], 16.0);
+//!
+//! let grads = layer.backward(&stream, saved, &y)?;
+//! assert_eq!(grads.dx.shape(), [10, k]);
+//! assert_eq!(grads.dw.group(1)?.to_f32(&stream)?, vec![0.0; n * k]); // no tokens, no gradient
+//! # Ok::<(), grouped_linear::Error>(())
+//! ```
+//!
+//! # Flow
+//!
+//! Every operation takes the same road, and the modules carry its words:
+//! **layer → plan → quantize → setup → gemm → epilogue**.
+#![deny(unsafe_code)]
+
+mod grouped_linear;
+pub mod plan;
+// Quantize joins here with the low-precision recipes.
+mod epilogue;
+mod gemm;
+mod launch;
+mod setup;
+
+mod backend;
+#[doc(hidden)]
+pub mod conformance;
+mod error;
+pub mod interop;
+mod ptx;
+pub mod reference;
+mod splits;
+mod tensor;
+
+pub use crate::backend::cuda::{KernelReport, ModuleReport, cuda_modules};
+pub use crate::backend::{Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, Stream};
+pub use crate::error::{Error, Result};
+pub use crate::grouped_linear::functional::{
+    self, Accumulate, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
+};
+pub use crate::grouped_linear::{Config, ForwardOptions, Grads, GroupedLinear, Saved};
+pub use crate::plan::{Factor, KernelChoice};
+pub use crate::ptx::{KernelSource, kernel_source};
+pub use crate::splits::Splits;
+pub use crate::tensor::{DType, Element, GroupedTensor, Tensor};

@@ -1,0 +1,220 @@
+//! What will run, as plain data. Everything that can be refused without reading device memory is
+//! refused here; carrying out a plan can fail only through the driver or through device splits.
+
+mod operands;
+mod problem;
+
+use grouped_linear_kernels::abi::{DBIAS_SEGMENT_ROWS, GroupTable, MAX_GROUPS};
+use grouped_linear_kernels::variants::{Kernel, Role, Tile, kernel};
+
+pub use self::operands::Factor;
+pub(crate) use self::operands::{
+    DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, Operands,
+};
+pub use self::problem::{
+    BiasKind, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Problem,
+};
+use crate::error::{Error, Result};
+
+/// What a plan must know of the device that will carry it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The GPU; `None` for the CPU reference.
+    pub gpu: Option<GpuTarget>,
+}
+
+/// What a plan must know of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GpuTarget {
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Streaming multiprocessors: persistent kernels run one block on each.
+    pub multiprocessors: u32,
+}
+
+impl Target {
+    /// The CPU reference.
+    pub const CPU: Self = Self { gpu: None };
+
+    /// Whether tensor-core kernels are shipped for the device.
+    pub fn tensor_cores(&self) -> bool {
+        self.gpu.is_some_and(|gpu| gpu.compute_capability == (9, 0))
+    }
+}
+
+/// One operation, decided: which kernels run, on which grids, with how much scratch memory.
+///
+/// A plan knows no pointers, can be printed and compared, and needs no GPU.
+///
+/// ```
+/// use grouped_linear::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan, Target};
+/// use grouped_linear::DType;
+/// let problem = GemmProblem {
+///     pass: Pass::Fprop,
+///     groups: 8,
+///     rows: 4096,
+///     in_features: 512,
+///     out_features: 1024,
+///     input: DType::Bf16,
+///     output: DType::Bf16,
+///     bias: BiasKind::None,
+///     kernel: KernelChoice::Auto,
+/// };
+/// let plan = Plan::new(problem.into(), Target::CPU)?;
+/// assert_eq!(plan, Plan::new(problem.into(), Target::CPU)?);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// What is computed.
+    pub problem: Problem,
+    /// How it is launched; `None` on the CPU reference.
+    pub launch: Option<LaunchPlan>,
+}
+
+/// The launches of a plan: `pointer_setup`, then the main kernel, then (dbias) the reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaunchPlan {
+    /// The main kernel; `None` where there is nothing to write (T = 0), so only the splits are
+    /// checked.
+    pub kernel: Option<PlannedKernel>,
+    /// The second kernel of a reduction.
+    pub reduce: Option<PlannedKernel>,
+    /// Output tile that the scheduler's tile prefix counts.
+    pub tile: (u32, u32),
+    /// Scratch memory.
+    pub workspace: WorkspaceMap,
+}
+
+/// A kernel and its grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PlannedKernel {
+    /// What the kernel is for; names a row of the kernel table.
+    pub role: Role,
+    /// Blocks in x and y.
+    pub grid: [u32; 2],
+}
+
+/// Byte offsets in the scratch memory of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WorkspaceMap {
+    /// The group table.
+    pub table: usize,
+    /// Partial sums of dbias, `f32[segments, n]`.
+    pub partial: usize,
+    /// Size of all.
+    pub bytes: usize,
+}
+
+impl Plan {
+    /// Decides how `problem` runs on `target`.
+    ///
+    /// # Errors
+    /// Sizes out of range (1 to 4096 groups, features and rows below 2³¹), element types that no
+    /// kernel takes, a device without kernels, features that are no multiples of 8 where tensor
+    /// copies need it.
+    pub fn new(problem: Problem, target: Target) -> Result<Self> {
+        problem.check()?;
+        let Some(gpu) = target.gpu else {
+            return Ok(Self { problem, launch: None });
+        };
+        if !target.tensor_cores() {
+            let (major, minor) = gpu.compute_capability;
+            return Err(Error::unsupported(format!(
+                "the kernels of this version are compiled for compute capability 9.0 (Hopper), \
+                 this GPU has {major}.{minor}; use Device::cpu()"
+            )));
+        }
+        let launch = match &problem {
+            Problem::Gemm(gemm) => gemm_launch(gemm, gpu)?,
+            Problem::Dbias(dbias) => dbias_launch(dbias)?,
+            Problem::Dscales(dscales) => dscales_launch(dscales)?,
+        };
+        Ok(Self { problem, launch: Some(launch) })
+    }
+}
+
+impl PlannedKernel {
+    /// The row of the kernel table.
+    pub(crate) fn row(&self) -> Result<&'static Kernel> {
+        kernel(self.role).ok_or_else(|| {
+            Error::unsupported(format!("no kernel is compiled for {:?}", self.role))
+        })
+    }
+}
+
+fn gemm_launch(problem: &GemmProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
+    let role = problem.role()?;
+    let tile = row(role)?.tile;
+    let (m, n, _) = problem.extents();
+    let tiles = tile_bound(problem, tile)?;
+    let writes = m.unwrap_or(problem.rows) > 0 && n > 0;
+    let grid = [tiles.min(u64::from(gpu.multiprocessors)) as u32, 1];
+    let workspace = workspace(problem.groups, 0);
+    Ok(LaunchPlan {
+        kernel: writes.then_some(PlannedKernel { role, grid }),
+        reduce: None,
+        tile: (tile.m, tile.n),
+        workspace,
+    })
+}
+
+/// The most output tiles that any splits can give: each group wastes less than one tile of rows.
+fn tile_bound(problem: &GemmProblem, tile: Tile) -> Result<u64> {
+    let (m, n, _) = problem.extents();
+    let groups = problem.groups as u64;
+    let row_tiles = match m {
+        Some(m) => groups * (m as u64).div_ceil(u64::from(tile.m)),
+        None => (problem.rows as u64).div_ceil(u64::from(tile.m)) + groups,
+    };
+    let tiles = row_tiles.saturating_mul((n as u64).div_ceil(u64::from(tile.n)));
+    if tiles > i32::MAX as u64 {
+        return Err(Error::unsupported(format!(
+            "{tiles} output tiles were asked for, a launch can count 2^31-1; split the groups"
+        )));
+    }
+    Ok(tiles)
+}
+
+fn dbias_launch(problem: &DbiasProblem) -> Result<LaunchPlan> {
+    let (partial, reduce) = (row(Role::DbiasPartial)?, row(Role::DbiasReduce)?);
+    let segments =
+        problem.rows.div_ceil(DBIAS_SEGMENT_ROWS as usize) + problem.groups;
+    let n = problem.out_features as u32;
+    Ok(LaunchPlan {
+        kernel: Some(PlannedKernel {
+            role: partial.role,
+            grid: [segments as u32, n.div_ceil(partial.tile.n)],
+        }),
+        reduce: Some(PlannedKernel {
+            role: reduce.role,
+            grid: [n.div_ceil(reduce.tile.n), problem.groups as u32],
+        }),
+        tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
+        workspace: workspace(problem.groups, segments * problem.out_features * 4),
+    })
+}
+
+fn dscales_launch(problem: &DscalesProblem) -> Result<LaunchPlan> {
+    let dscales = row(Role::Dscales)?;
+    let grid = [(problem.rows as u32).div_ceil(dscales.tile.m), 1];
+    Ok(LaunchPlan {
+        kernel: (grid[0] > 0).then_some(PlannedKernel { role: dscales.role, grid }),
+        reduce: None,
+        tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
+        workspace: workspace(problem.groups, 0),
+    })
+}
+
+fn workspace(groups: usize, partial_bytes: usize) -> WorkspaceMap {
+    let partial = GroupTable::layout(groups as u32).bytes.next_multiple_of(256);
+    WorkspaceMap { table: 0, partial, bytes: partial + partial_bytes }
+}
+
+fn row(role: Role) -> Result<&'static Kernel> {
+    PlannedKernel { role, grid: [0, 0] }.row()
+}
+
+pub(crate) const fn max_groups() -> usize {
+    MAX_GROUPS as usize
+}

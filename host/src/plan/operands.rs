@@ -1,0 +1,199 @@
+//! The tensors of one operation, checked against its problem before anything runs.
+
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::splits::Splits;
+use crate::tensor::{DType, GroupedTensor, Memory, Parts, Tensor};
+
+/// A factor of a product: one for all groups, or one per group in device memory (FP32, `[groups]`).
+#[derive(Clone, Copy, Debug)]
+pub enum Factor<'a> {
+    /// The same for every group.
+    Value(f32),
+    /// One per group; the host does not read it.
+    PerGroup(&'a Tensor),
+}
+
+impl Factor<'_> {
+    fn check(&self, what: &'static str, groups: usize, stream: &Stream) -> Result<()> {
+        match self {
+            Self::Value(_) => Ok(()),
+            Self::PerGroup(tensor) => tensor.check(what, &[groups], DType::F32, stream),
+        }
+    }
+}
+
+/// An operand that either follows the token rows or has one part per group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum GroupedOperand<'a> {
+    /// `[rows, features]`.
+    Rows(&'a Tensor),
+    /// One matrix or vector per group.
+    Groups(&'a GroupedTensor),
+}
+
+impl GroupedOperand<'_> {
+    pub(crate) fn tensors(&self) -> &[Tensor] {
+        match self {
+            Self::Rows(tensor) => std::slice::from_ref(tensor),
+            Self::Groups(grouped) => grouped.tensors(),
+        }
+    }
+}
+
+/// Operands of a grouped product.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GemmOperands<'a> {
+    /// X (fprop) or dY (dgrad, wgrad).
+    pub a: &'a Tensor,
+    /// Weights (fprop, dgrad) or X (wgrad).
+    pub b: GroupedOperand<'a>,
+    /// Y, dX or dW.
+    pub d: GroupedOperand<'a>,
+    pub splits: &'a Splits,
+    pub alpha: Factor<'a>,
+    pub beta: Factor<'a>,
+    pub bias: Option<&'a GroupedTensor>,
+    pub bias_row_scales: Option<&'a Tensor>,
+}
+
+/// Operands of dbias.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DbiasOperands<'a> {
+    pub dy: &'a Tensor,
+    pub row_scales: Option<&'a Tensor>,
+    pub db: &'a GroupedTensor,
+    pub splits: &'a Splits,
+    pub accumulate: bool,
+}
+
+/// Operands of dscales.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DscalesOperands<'a> {
+    pub dy: &'a Tensor,
+    pub bias: &'a GroupedTensor,
+    pub dscales: &'a Tensor,
+    pub splits: &'a Splits,
+}
+
+/// Operands of any operation; the variant matches the plan's problem.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operands<'a> {
+    Gemm(GemmOperands<'a>),
+    Dbias(DbiasOperands<'a>),
+    Dscales(DscalesOperands<'a>),
+}
+
+impl<'a> Operands<'a> {
+    fn splits(&self) -> &'a Splits {
+        match self {
+            Self::Gemm(gemm) => gemm.splits,
+            Self::Dbias(dbias) => dbias.splits,
+            Self::Dscales(dscales) => dscales.splits,
+        }
+    }
+
+    /// Calls `visit` with every tensor that is only read.
+    fn for_each_input(&self, visit: &mut dyn FnMut(&Tensor)) {
+        let mut optional = |tensor: Option<&Tensor>| {
+            if let Some(tensor) = tensor {
+                visit(tensor);
+            }
+        };
+        optional(self.splits().device_tensor());
+        match self {
+            Self::Gemm(gemm) => {
+                optional(Some(gemm.a));
+                gemm.b.tensors().iter().for_each(|tensor| optional(Some(tensor)));
+                for factor in [gemm.alpha, gemm.beta] {
+                    if let Factor::PerGroup(tensor) = factor {
+                        optional(Some(tensor));
+                    }
+                }
+                if let Some(bias) = gemm.bias {
+                    bias.tensors().iter().for_each(|tensor| optional(Some(tensor)));
+                }
+                optional(gemm.bias_row_scales);
+            }
+            Self::Dbias(dbias) => {
+                optional(Some(dbias.dy));
+                optional(dbias.row_scales);
+            }
+            Self::Dscales(dscales) => {
+                optional(Some(dscales.dy));
+                dscales.bias.tensors().iter().for_each(|tensor| optional(Some(tensor)));
+            }
+        }
+    }
+
+    fn outputs(&self) -> &[Tensor] {
+        match self {
+            Self::Gemm(gemm) => match &gemm.d {
+                GroupedOperand::Rows(tensor) => std::slice::from_ref(*tensor),
+                GroupedOperand::Groups(grouped) => grouped.tensors(),
+            },
+            Self::Dbias(dbias) => dbias.db.tensors(),
+            Self::Dscales(dscales) => std::slice::from_ref(dscales.dscales),
+        }
+    }
+
+    /// The checks that all operations share: splits, factors and overlap.
+    pub(crate) fn check(&self, groups: usize, rows: usize, stream: &Stream) -> Result<()> {
+        self.splits().check(groups, rows, stream)?;
+        if let Self::Gemm(gemm) = self {
+            gemm.alpha.check("alpha", groups, stream)?;
+            gemm.beta.check("beta", groups, stream)?;
+        }
+        let mut overlap = false;
+        for output in self.outputs() {
+            self.for_each_input(&mut |input| overlap |= output.overlaps(input));
+        }
+        if overlap {
+            return Err(Error::invalid(
+                "the output overlaps an input; give it memory of its own",
+            ));
+        }
+        self.check_outputs_apart()
+    }
+
+    /// Discrete outputs must not overlap one another.
+    fn check_outputs_apart(&self) -> Result<()> {
+        let outputs = self.outputs();
+        let mut spans: Vec<(u64, u64)> = outputs
+            .iter()
+            .filter_map(|tensor| Some((tensor.address()?, tensor.byte_len() as u64)))
+            .collect();
+        spans.sort_unstable();
+        let apart = if spans.len() == outputs.len() {
+            spans.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0)
+        } else {
+            (1..outputs.len()).all(|i| outputs[..i].iter().all(|o| !o.overlaps(&outputs[i])))
+        };
+        if apart {
+            return Ok(());
+        }
+        Err(Error::invalid("discrete outputs overlap one another; give each memory of its own"))
+    }
+
+    /// Tells the memory of every operand that the queue uses it.
+    pub(crate) fn note_use(&self, queue: u64) {
+        let note = |tensor: &Tensor| {
+            if let Memory::Device(memory) = tensor.memory() {
+                memory.note_use(queue);
+            }
+        };
+        self.for_each_input(&mut |tensor| note(tensor));
+        self.outputs().iter().for_each(note);
+    }
+}
+
+impl GroupedTensor {
+    /// Base address and array address as the kernels take them: one of the two is zero.
+    pub(crate) fn addresses(&self) -> (u64, u64) {
+        match self.parts() {
+            Parts::Packed(tensor) => (tensor.address().unwrap_or(0), 0),
+            Parts::Discrete(_, Some(table)) => (0, table.pointers.address()),
+            Parts::Discrete(_, None) => (0, 0),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What is computed, without any pointer.
+
+pub use grouped_linear_kernels::abi::Pass;
+use grouped_linear_kernels::variants::Role;
+
+use super::max_groups;
+use crate::error::{Error, Result};
+use crate::tensor::DType;
+
+/// Which kernel computes a product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KernelChoice {
+    /// Tensor cores for BF16 and FP16, `simt` for FP32.
+    #[default]
+    Auto,
+    /// The readable kernel without tensor cores: any features, any type, slow.
+    Simt,
+}
+
+/// What is added to every output row of fprop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BiasKind {
+    /// Nothing.
+    None,
+    /// `b_g`, of this type.
+    Add(DType),
+    /// `s_row · b_g`, `b` of this type, `s` FP32.
+    RowScaled(DType),
+}
+
+/// A grouped product: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, accumulated in FP32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmProblem {
+    /// Which product.
+    pub pass: Pass,
+    /// Number of groups (experts), G.
+    pub groups: usize,
+    /// Rows of the token buffer, T ≥ Σ m_g.
+    pub rows: usize,
+    /// K.
+    pub in_features: usize,
+    /// N.
+    pub out_features: usize,
+    /// Type of both operands.
+    pub input: DType,
+    /// Type of the output.
+    pub output: DType,
+    /// Bias of the epilogue (fprop only).
+    pub bias: BiasKind,
+    /// Which kernel.
+    pub kernel: KernelChoice,
+}
+
+/// `db_g[j] = Σ_rows dY[r, j] (· s_r)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DbiasProblem {
+    /// Number of groups.
+    pub groups: usize,
+    /// Rows of the token buffer.
+    pub rows: usize,
+    /// N.
+    pub out_features: usize,
+    /// Type of dY.
+    pub input: DType,
+    /// Type of db.
+    pub output: DType,
+}
+
+/// `dscales[r] = Σ_j dY[r, j] · b_g(r)[j]`, FP32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DscalesProblem {
+    /// Number of groups.
+    pub groups: usize,
+    /// Rows of the token buffer.
+    pub rows: usize,
+    /// N.
+    pub out_features: usize,
+    /// Type of dY.
+    pub input: DType,
+    /// Type of the bias.
+    pub bias: DType,
+}
+
+/// Any operation that a [`Plan`](super::Plan) can describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Problem {
+    /// A grouped product.
+    Gemm(GemmProblem),
+    /// The gradient of the bias.
+    Dbias(DbiasProblem),
+    /// The gradient of the row scales of the bias.
+    Dscales(DscalesProblem),
+}
+
+impl From<GemmProblem> for Problem {
+    fn from(problem: GemmProblem) -> Self {
+        Self::Gemm(problem)
+    }
+}
+
+impl From<DbiasProblem> for Problem {
+    fn from(problem: DbiasProblem) -> Self {
+        Self::Dbias(problem)
+    }
+}
+
+impl From<DscalesProblem> for Problem {
+    fn from(problem: DscalesProblem) -> Self {
+        Self::Dscales(problem)
+    }
+}
+
+impl Problem {
+    /// What no engine takes.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Gemm(gemm) => gemm.check(),
+            Self::Dbias(dbias) => {
+                check_sizes(dbias.groups, dbias.rows, &[("out_features", dbias.out_features)])?;
+                check_float("dy", dbias.input)?;
+                check_float("db", dbias.output)
+            }
+            Self::Dscales(dscales) => {
+                check_sizes(dscales.groups, dscales.rows, &[("out_features", dscales.out_features)])?;
+                check_float("dy", dscales.input)?;
+                check_float("bias", dscales.bias)
+            }
+        }
+    }
+}
+
+impl GemmProblem {
+    /// Rows, columns and reduction of one group's product; `None` is the group's own row count.
+    pub(crate) fn extents(&self) -> (Option<usize>, usize, Option<usize>) {
+        let (k, n) = (self.in_features, self.out_features);
+        match self.pass {
+            Pass::Fprop => (None, n, Some(k)),
+            Pass::Dgrad => (None, k, Some(n)),
+            Pass::Wgrad => (Some(n), k, None),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let features = [("in_features", self.in_features), ("out_features", self.out_features)];
+        check_sizes(self.groups, self.rows, &features)?;
+        check_float("operands", self.input)?;
+        check_float("output", self.output)?;
+        if self.input == DType::F32 && self.output != DType::F32 {
+            return Err(Error::dtype("output", self.output, "f32 for operands in f32"));
+        }
+        match self.bias {
+            BiasKind::None => Ok(()),
+            BiasKind::Add(dtype) | BiasKind::RowScaled(dtype) if self.pass == Pass::Fprop => {
+                check_float("bias", dtype)
+            }
+            _ => Err(Error::invalid("a bias belongs to fprop, not to dgrad or wgrad")),
+        }
+    }
+
+    /// The kernel that computes the product on a GPU.
+    pub(super) fn role(&self) -> Result<Role> {
+        let element = self.input.element_type().ok_or_else(|| {
+            Error::dtype("operands", self.input, "a floating-point type")
+        })?;
+        // Without rows there is nothing for a tensor map to describe.
+        let simt = self.kernel == KernelChoice::Simt || self.input == DType::F32 || self.rows == 0;
+        if simt {
+            return Ok(Role::GemmSimt(element));
+        }
+        let (k, n) = (self.in_features, self.out_features);
+        if k % 8 != 0 || n % 8 != 0 {
+            return Err(Error::unsupported(format!(
+                "tensor copies need in_features and out_features that are multiples of 8, \
+                 {k} and {n} were given; pad them, or ask for KernelChoice::Simt"
+            )));
+        }
+        Ok(Role::GemmSm90(self.pass, element))
+    }
+}
+
+fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result<()> {
+    if groups == 0 || groups > max_groups() {
+        return Err(Error::invalid(format!(
+            "{groups} groups were asked for, 1 to {} are possible",
+            max_groups()
+        )));
+    }
+    // Coordinates of tensor copies are signed 32-bit numbers.
+    let limit = i32::MAX as usize;
+    if rows > limit {
+        return Err(Error::invalid(format!("{rows} rows were given, at most {limit} are possible")));
+    }
+    for &(name, value) in features {
+        if value == 0 || value > limit {
+            return Err(Error::invalid(format!("{name} is {value}, 1 to {limit} are possible")));
+        }
+    }
+    Ok(())
+}
+
+fn check_float(what: &'static str, dtype: DType) -> Result<()> {
+    if dtype.is_float() {
+        return Ok(());
+    }
+    Err(Error::dtype(what, dtype, "bf16, f16 or f32"))
+}

@@ -1,0 +1,193 @@
+//! Carries out a plan on tensors in host memory.
+//!
+//! Inputs are read into FP32, results are computed in memory of their own and stored last: an
+//! output may be another view of the allocation that holds an input.
+
+use rayon::prelude::*;
+
+use super::convert::{read, read_groups, read_splits, write, write_groups};
+use super::fast;
+use super::plain::{self, Groups};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{
+    DbiasOperands, DbiasProblem, DscalesOperands, DscalesProblem, Factor, GemmOperands,
+    GemmProblem, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
+};
+use crate::splits::Splits;
+use crate::tensor::GroupedTensor;
+
+/// Output rows that one thread finishes at a time.
+const EPILOGUE_ROWS: usize = 32;
+
+/// Carries out `plan`. Splits that are wrong are returned as an error of which
+/// [`Error::is_bad_splits`] is true; then nothing was written.
+pub(crate) fn execute(plan: &Plan, operands: &Operands<'_>) -> Result<()> {
+    match (&plan.problem, operands) {
+        (Problem::Gemm(problem), Operands::Gemm(operands)) => gemm(problem, operands),
+        (Problem::Dbias(problem), Operands::Dbias(operands)) => dbias(problem, operands),
+        (Problem::Dscales(problem), Operands::Dscales(operands)) => dscales(problem, operands),
+        _ => Err(Error::invalid("the operands belong to another operation than the plan")),
+    }
+}
+
+fn gemm(problem: &GemmProblem, operands: &GemmOperands<'_>) -> Result<()> {
+    let offsets = row_offsets(operands.splits, problem.rows)?;
+    let groups = Groups {
+        row_offsets: &offsets,
+        out_features: problem.out_features,
+        in_features: problem.in_features,
+    };
+    let (n, k) = (groups.out_features, groups.in_features);
+    let (live, weights) = (groups.live_rows(), groups.count() * n * k);
+    let (a_len, b_rows, d_len, d_columns) = match problem.pass {
+        Pass::Fprop => (live * k, 0, live * n, n),
+        Pass::Dgrad => (live * n, 0, live * k, k),
+        Pass::Wgrad => (live * n, live * k, weights, k),
+    };
+    let a = read(operands.a, a_len)?;
+    let b = match operands.b {
+        GroupedOperand::Rows(tensor) => read(tensor, b_rows)?,
+        GroupedOperand::Groups(tensor) => {
+            read_groups(tensor, |group| !groups.rows(group).is_empty())?
+        }
+    };
+    let mut d = vec![0.0; d_len];
+    match (problem.kernel, problem.pass) {
+        (KernelChoice::Auto, pass) => fast::products(pass, &groups, &a, &b, &mut d)?,
+        // The choice of the readable kernel means the readable loops here.
+        (KernelChoice::Simt, Pass::Fprop) => plain::fprop(&groups, &a, &b, &mut d)?,
+        (KernelChoice::Simt, Pass::Dgrad) => plain::dgrad(&groups, &a, &b, &mut d)?,
+        (KernelChoice::Simt, Pass::Wgrad) => plain::wgrad(&groups, &a, &b, &mut d)?,
+    }
+    epilogue(problem, operands, &groups, d_columns, &mut d)?;
+    match operands.d {
+        GroupedOperand::Rows(tensor) => write(tensor, &d),
+        GroupedOperand::Groups(tensor) => write_groups(tensor, &d),
+    }
+}
+
+/// `D = alpha · D (+ s_row · bias) + beta · D_old`, with one rounding when it is stored.
+fn epilogue(
+    problem: &GemmProblem,
+    operands: &GemmOperands<'_>,
+    groups: &Groups<'_>,
+    columns: usize,
+    d: &mut [f32],
+) -> Result<()> {
+    let alpha = factors(operands.alpha, groups.count())?;
+    let beta = factors(operands.beta, groups.count())?;
+    let adds_nothing = operands.bias.is_none() && beta.iter().all(|&beta| beta == 0.0);
+    if adds_nothing && alpha.iter().all(|&alpha| alpha == 1.0) {
+        return Ok(());
+    }
+    let bias = operands
+        .bias
+        .map(|bias| read_groups(bias, |group| !groups.rows(group).is_empty()))
+        .transpose()?;
+    let row_scales =
+        operands.bias_row_scales.map(|scales| read(scales, groups.live_rows())).transpose()?;
+    let old = former_output(operands, groups, &beta, d.len())?;
+
+    // Row of D to group: the token rows of the group, or the rows of its dW.
+    let group_of_row: Vec<usize> = (0..groups.count())
+        .flat_map(|group| {
+            let rows = match problem.pass {
+                Pass::Wgrad => groups.out_features,
+                Pass::Fprop | Pass::Dgrad => groups.rows(group).len(),
+            };
+            std::iter::repeat_n(group, rows)
+        })
+        .collect();
+    let finish = |row: usize, d: &mut [f32]| {
+        let group = group_of_row[row];
+        for value in d.iter_mut() {
+            *value *= alpha[group];
+        }
+        if let Some(bias) = &bias {
+            let scale = row_scales.as_ref().map_or(1.0, |scales| scales[row]);
+            for (value, &bias) in d.iter_mut().zip(&bias[group * columns..][..columns]) {
+                *value += scale * bias;
+            }
+        }
+        // What the output held is not looked at when beta is 0: it may be NaN.
+        if let Some(old) = old.as_ref().filter(|_| beta[group] != 0.0) {
+            for (value, &old) in d.iter_mut().zip(&old[row * columns..][..columns]) {
+                *value += beta[group] * old;
+            }
+        }
+    };
+    d.par_chunks_mut(EPILOGUE_ROWS * columns).enumerate().for_each(|(block, d)| {
+        for (row, d) in d.chunks_mut(columns).enumerate() {
+            finish(block * EPILOGUE_ROWS + row, d);
+        }
+    });
+    Ok(())
+}
+
+/// What the output held, where some group asks for it.
+fn former_output(
+    operands: &GemmOperands<'_>,
+    groups: &Groups<'_>,
+    beta: &[f32],
+    length: usize,
+) -> Result<Option<Vec<f32>>> {
+    if beta.iter().all(|&beta| beta == 0.0) || groups.count() == 0 {
+        return Ok(None);
+    }
+    Ok(Some(match operands.d {
+        GroupedOperand::Rows(tensor) => read(tensor, length)?,
+        GroupedOperand::Groups(tensor) => read_groups(tensor, |group| beta[group] != 0.0)?,
+    }))
+}
+
+fn dbias(problem: &DbiasProblem, operands: &DbiasOperands<'_>) -> Result<()> {
+    let offsets = row_offsets(operands.splits, problem.rows)?;
+    let groups =
+        Groups { row_offsets: &offsets, out_features: problem.out_features, in_features: 0 };
+    let dy = read(operands.dy, groups.live_rows() * groups.out_features)?;
+    let row_scales =
+        operands.row_scales.map(|scales| read(scales, groups.live_rows())).transpose()?;
+    let mut db = fast::dbias(&groups, &dy, row_scales.as_deref());
+    if operands.accumulate {
+        plain::add_to(&mut db, &read_all(operands.db)?);
+    }
+    write_groups(operands.db, &db)
+}
+
+fn dscales(problem: &DscalesProblem, operands: &DscalesOperands<'_>) -> Result<()> {
+    let offsets = row_offsets(operands.splits, problem.rows)?;
+    let groups =
+        Groups { row_offsets: &offsets, out_features: problem.out_features, in_features: 0 };
+    let dy = read(operands.dy, groups.live_rows() * groups.out_features)?;
+    let bias = read_all(operands.bias)?;
+    write(operands.dscales, &fast::dscales(&groups, &dy, &bias))
+}
+
+fn read_all(tensor: &GroupedTensor) -> Result<Vec<f32>> {
+    read_groups(tensor, |_| true)
+}
+
+fn factors(factor: Factor<'_>, groups: usize) -> Result<Vec<f32>> {
+    match factor {
+        Factor::Value(value) => Ok(vec![value; groups]),
+        Factor::PerGroup(tensor) => read(tensor, groups),
+    }
+}
+
+/// First row of each group, then the number of live rows; checked as the set-up kernel does it.
+fn row_offsets(splits: &Splits, rows: usize) -> Result<Vec<usize>> {
+    let counts = read_splits(splits)?;
+    if let Some((group, &value)) = counts.iter().enumerate().find(|&(_, &count)| count < 0) {
+        return Err(Kind::NegativeSplit { group: group as u32, value }.into());
+    }
+    let total = counts.iter().fold(0i64, |sum, &count| sum.saturating_add(count));
+    if total > rows as i64 {
+        return Err(Kind::TooManyRows { value: total, rows: rows as i64 }.into());
+    }
+    let mut offsets = Vec::with_capacity(counts.len() + 1);
+    offsets.push(0);
+    for count in counts {
+        offsets.push(offsets[offsets.len() - 1] + count as usize);
+    }
+    Ok(offsets)
+}

@@ -1,0 +1,13 @@
+//! The maths on the CPU.
+//!
+//! [`plain`] is the oracle: loops that one can check against the formulas by eye, in FP32 or FP64.
+//! `fast` computes the same with blocked products on all cores. `execute` carries out a plan with
+//! them on tensors in host memory; it is what the CPU backend runs.
+
+mod convert;
+mod execute;
+mod fast;
+pub mod plain;
+
+pub(crate) use self::convert::{byte_range, byte_range_mut, host_memory};
+pub(crate) use self::execute::execute;

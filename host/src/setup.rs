@@ -1,0 +1,104 @@
+//! The first launch of every operation: splits to group table.
+
+use grouped_linear_kernels::abi::{Operand, Ragged, Scalars, SetupArgs};
+use grouped_linear_kernels::variants::{Role, kernel};
+
+use crate::backend::Launcher;
+use crate::error::{Error, Result};
+use crate::launch::{bytes_of, mismatch};
+use crate::plan::{Factor, GemmOperands, GroupedOperand, LaunchPlan, Operands, Plan, Problem};
+use crate::tensor::Tensor;
+
+/// Launches `pointer_setup`, which checks the splits and fills the group table at `table`.
+pub(crate) fn launch(
+    launcher: &dyn Launcher,
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &Operands<'_>,
+    table: u64,
+) -> Result<()> {
+    let (tile_m, tile_n) = launch.tile;
+    let mut args = SetupArgs {
+        table,
+        sticky_status: launcher.sticky_status(),
+        alpha: Scalars { value: 1.0, ..Scalars::default() },
+        tile_m,
+        tile_n,
+        ..SetupArgs::default()
+    };
+    let (splits, groups, rows) = match (&plan.problem, operands) {
+        (Problem::Gemm(problem), Operands::Gemm(gemm)) => {
+            describe_gemm(&mut args, problem, gemm);
+            (gemm.splits, problem.groups, problem.rows)
+        }
+        (Problem::Dbias(problem), Operands::Dbias(dbias)) => {
+            args.n = problem.out_features as u32;
+            (dbias.splits, problem.groups, problem.rows)
+        }
+        (Problem::Dscales(problem), Operands::Dscales(dscales)) => {
+            args.n = problem.out_features as u32;
+            (dscales.splits, problem.groups, problem.rows)
+        }
+        _ => return Err(mismatch()),
+    };
+    args.groups = groups as u32;
+    args.rows = rows as i64;
+    args.split_bytes = splits.bytes_each();
+    let on_device = splits.on_device(launcher)?;
+    args.splits = on_device.address().unwrap_or(0);
+
+    let row = kernel(Role::PointerSetup)
+        .ok_or_else(|| Error::unsupported("the kernel table has no pointer_setup"))?;
+    launcher.launch(row, [1, 1], bytes_of(&args))
+}
+
+fn describe_gemm(
+    args: &mut SetupArgs,
+    problem: &crate::plan::GemmProblem,
+    operands: &GemmOperands<'_>,
+) {
+    let (m, n, k) = problem.extents();
+    args.ragged = if m.is_none() { Ragged::Rows } else { Ragged::Reduction } as u32;
+    args.m = m.unwrap_or(0) as u32;
+    args.n = n as u32;
+    args.k = k.unwrap_or(0) as u32;
+    args.a = rows_operand(operands.a);
+    args.b = operand(&operands.b);
+    args.d = operand(&operands.d);
+    args.alpha = scalars(&operands.alpha);
+    args.beta = scalars(&operands.beta);
+}
+
+fn operand(operand: &GroupedOperand<'_>) -> Operand {
+    match operand {
+        GroupedOperand::Rows(tensor) => rows_operand(tensor),
+        GroupedOperand::Groups(grouped) => {
+            let (base, array) = grouped.addresses();
+            Operand {
+                base,
+                array,
+                group_elements: if array == 0 { grouped.group_len() as u64 } else { 0 },
+                element_bytes: grouped.dtype().bytes() as u32,
+                ..Operand::default()
+            }
+        }
+    }
+}
+
+fn rows_operand(tensor: &Tensor) -> Operand {
+    Operand {
+        base: tensor.address().unwrap_or(0),
+        row_elements: tensor.shape()[1] as u64,
+        element_bytes: tensor.dtype().bytes() as u32,
+        ..Operand::default()
+    }
+}
+
+fn scalars(factor: &Factor<'_>) -> Scalars {
+    match factor {
+        Factor::Value(value) => Scalars { value: *value, ..Scalars::default() },
+        Factor::PerGroup(tensor) => {
+            Scalars { array: tensor.address().unwrap_or(0), ..Scalars::default() }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The entry points: the device's expansion of [`variants!`](crate::variants).
+//!
+//! Each is its row's function, applied to the argument and to the address of the argument in
+//! parameter memory, which is how the instructions name the tensor maps inside it.
+
+#![allow(unused_imports)] // A build has one module's entry points.
+
+use ptx_std::param_address;
+
+use crate::abi::{DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
+use crate::gemm::element::{Bf16, F16, F32};
+use crate::gemm::sm90::{Dgrad, Fprop, Wgrad};
+
+ptx_std::declare_shared_memory!();
+
+macro_rules! entries {
+    ($($feature:literal $module:literal $name:ident($args:ident) = $body:expr,
+        role: $role:expr, threads: $threads:expr, shared: $shared:expr,
+        tile: ($m:expr, $n:expr, $k:expr);)*) => {
+        $(
+            /// Kernel entry point.
+            ///
+            /// # Safety
+            ///
+            /// Launched as its row in [`KERNELS`](crate::variants::KERNELS) says; every address in the
+            /// argument is valid for what its field describes.
+            #[cfg(feature = $feature)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "ptx-kernel" fn $name(args: $args) {
+                // SAFETY: handed to the launcher; the address is of this kernel's parameter.
+                unsafe { $body(&args, param_address!($name)) }
+            }
+        )*
+    };
+}
+
+crate::variants!(entries);

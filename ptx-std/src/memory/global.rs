@@ -1,0 +1,493 @@
+//! Global memory: `load_constant_*` by the read-only road, `load_*` and `store_*` by the ordinary one, wide
+//! accesses, and accesses under a condition.
+//!
+//! A condition costs no branch: the instruction is predicated.
+
+/// Loads two bytes that are constant: `ld.global.nc.b16` (PTX manual, "Data Movement and
+/// Conversion Instructions: ld.global.nc").
+///
+/// # Safety
+///
+/// The 2 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_u16(address: u64) -> u16 {
+    let value: u16;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.nc.b16 {value}, [{address}];",
+            value = out(reg16) value,
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    value
+}
+
+/// Loads four bytes that are constant: `ld.global.nc.b32` (PTX manual, "Data Movement and
+/// Conversion Instructions: ld.global.nc").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_u32(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.nc.b32 {value}, [{address}];",
+            value = out(reg32) value,
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    value
+}
+
+/// Loads eight bytes that are constant: `ld.global.nc.b64` (PTX manual, "Data Movement and
+/// Conversion Instructions: ld.global.nc").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_u64(address: u64) -> u64 {
+    let value: u64;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.nc.b64 {value}, [{address}];",
+            value = out(reg64) value,
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    value
+}
+
+/// Loads a binary32 that is constant: `ld.global.nc.b32` (PTX manual, "Data Movement and
+/// Conversion Instructions: ld.global.nc").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_f32(address: u64) -> f32 {
+    let value: f32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.nc.b32 {value}, [{address}];",
+            value = out(reg32) value,
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    value
+}
+
+/// Loads two binary32 that are constant: `ld.global.nc.v2.b32` (PTX manual, "Data Movement and
+/// Conversion Instructions: ld.global.nc").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_f32x2(address: u64) -> [f32; 2] {
+    let (a, b): (f32, f32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.nc.v2.b32 {{{a}, {b}}}, [{address}];",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    [a, b]
+}
+
+/// Loads sixteen bytes that are constant: `ld.global.nc.v4.b32` (PTX manual, "Data Movement and
+/// Conversion Instructions: ld.global.nc").
+///
+/// # Safety
+///
+/// The 16 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_u32x4(address: u64) -> [u32; 4] {
+    let (a, b, c, d): (u32, u32, u32, u32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.nc.v4.b32 {{{a}, {b}, {c}, {d}}}, [{address}];",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            c = out(reg32) c,
+            d = out(reg32) d,
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    [a, b, c, d]
+}
+
+/// Loads two bytes: `ld.global.b16` (PTX manual, "Data Movement and Conversion Instructions:
+/// ld").
+///
+/// # Safety
+///
+/// The 2 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_u16(address: u64) -> u16 {
+    let value: u16;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.b16 {value}, [{address}];",
+            value = out(reg16) value,
+            address = in(reg64) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    value
+}
+
+/// Loads four bytes: `ld.global.b32` (PTX manual, "Data Movement and Conversion Instructions:
+/// ld").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_u32(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.b32 {value}, [{address}];",
+            value = out(reg32) value,
+            address = in(reg64) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    value
+}
+
+/// Loads a binary32: `ld.global.b32` (PTX manual, "Data Movement and Conversion Instructions:
+/// ld").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_f32(address: u64) -> f32 {
+    let value: f32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.b32 {value}, [{address}];",
+            value = out(reg32) value,
+            address = in(reg64) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    value
+}
+
+/// Loads two binary32: `ld.global.v2.b32` (PTX manual, "Data Movement and Conversion
+/// Instructions: ld").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_f32x2(address: u64) -> [f32; 2] {
+    let (a, b): (f32, f32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.v2.b32 {{{a}, {b}}}, [{address}];",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            address = in(reg64) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    [a, b]
+}
+
+/// Stores two bytes: `st.global.b16` (PTX manual, "Data Movement and Conversion Instructions:
+/// st").
+///
+/// # Safety
+///
+/// The 2 aligned bytes at `address` are global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_u16(address: u64, value: u16) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.b16 [{address}], {value};",
+            address = in(reg64) address,
+            value = in(reg16) value,
+            options(nostack)
+        )
+    }
+}
+
+/// Stores four bytes: `st.global.b32` (PTX manual, "Data Movement and Conversion Instructions:
+/// st").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` are global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_u32(address: u64, value: u32) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.b32 [{address}], {value};",
+            address = in(reg64) address,
+            value = in(reg32) value,
+            options(nostack)
+        )
+    }
+}
+
+/// Stores eight bytes: `st.global.b64` (PTX manual, "Data Movement and Conversion Instructions:
+/// st").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_u64(address: u64, value: u64) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.b64 [{address}], {value};",
+            address = in(reg64) address,
+            value = in(reg64) value,
+            options(nostack)
+        )
+    }
+}
+
+/// Stores a binary32: `st.global.b32` (PTX manual, "Data Movement and Conversion Instructions:
+/// st").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` are global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_f32(address: u64, value: f32) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.b32 [{address}], {value};",
+            address = in(reg64) address,
+            value = in(reg32) value,
+            options(nostack)
+        )
+    }
+}
+
+/// Stores two binary32: `st.global.v2.b32` (PTX manual, "Data Movement and Conversion
+/// Instructions: st").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_f32x2(address: u64, value: [f32; 2]) {
+    let [a, b] = value;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.v2.b32 [{address}], {{{a}, {b}}};",
+            address = in(reg64) address,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(nostack)
+        )
+    }
+}
+
+/// Stores sixteen bytes: `st.global.v4.b32` (PTX manual, "Data Movement and Conversion
+/// Instructions: st").
+///
+/// # Safety
+///
+/// The 16 aligned bytes at `address` are global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_u32x4(address: u64, value: [u32; 4]) {
+    let [a, b, c, d] = value;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.v4.b32 [{address}], {{{a}, {b}, {c}, {d}}};",
+            address = in(reg64) address,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            c = in(reg32) c,
+            d = in(reg32) d,
+            options(nostack)
+        )
+    }
+}
+
+/// Loads four bytes that are constant if `condition` holds, else gives zero: `ld.global.nc.b32` under a predicate (PTX manual, "Data
+/// Movement and Conversion Instructions: ld").
+///
+/// # Safety
+///
+/// If `condition` holds, the 4 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_u32_if(condition: bool, address: u64) -> u32 {
+    let a: u32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred p;",
+            "setp.ne.u32 p, {condition}, 0;",
+            "mov.b32 {a}, 0;",
+            "@p ld.global.nc.b32 {a}, [{address}]; }}",
+            a = out(reg32) a,
+            condition = in(reg32) u32::from(condition),
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    a
+}
+
+/// Loads two binary32 that are constant if `condition` holds, else gives zero: `ld.global.nc.v2.b32` under a predicate (PTX manual, "Data
+/// Movement and Conversion Instructions: ld").
+///
+/// # Safety
+///
+/// If `condition` holds, the 8 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_f32x2_if(condition: bool, address: u64) -> [f32; 2] {
+    let (a, b): (f32, f32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred p;",
+            "setp.ne.u32 p, {condition}, 0;",
+            "mov.b32 {a}, 0;",
+            "mov.b32 {b}, 0;",
+            "@p ld.global.nc.v2.b32 {{{a}, {b}}}, [{address}]; }}",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            condition = in(reg32) u32::from(condition),
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    [a, b]
+}
+
+/// Loads four bytes if `condition` holds, else gives zero: `ld.global.b32` under a predicate (PTX manual, "Data
+/// Movement and Conversion Instructions: ld").
+///
+/// # Safety
+///
+/// If `condition` holds, the 4 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_u32_if(condition: bool, address: u64) -> u32 {
+    let a: u32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred p;",
+            "setp.ne.u32 p, {condition}, 0;",
+            "mov.b32 {a}, 0;",
+            "@p ld.global.b32 {a}, [{address}]; }}",
+            a = out(reg32) a,
+            condition = in(reg32) u32::from(condition),
+            address = in(reg64) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    a
+}
+
+/// Loads two binary32 if `condition` holds, else gives zero: `ld.global.v2.b32` under a predicate (PTX manual, "Data
+/// Movement and Conversion Instructions: ld").
+///
+/// # Safety
+///
+/// If `condition` holds, the 8 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_f32x2_if(condition: bool, address: u64) -> [f32; 2] {
+    let (a, b): (f32, f32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred p;",
+            "setp.ne.u32 p, {condition}, 0;",
+            "mov.b32 {a}, 0;",
+            "mov.b32 {b}, 0;",
+            "@p ld.global.v2.b32 {{{a}, {b}}}, [{address}]; }}",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            condition = in(reg32) u32::from(condition),
+            address = in(reg64) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    [a, b]
+}
+
+/// Stores two binary32 if `condition` holds: `st.global.v2.b32` under a predicate (PTX manual, "Data Movement and
+/// Conversion Instructions: st").
+///
+/// # Safety
+///
+/// If `condition` holds, the 8 aligned bytes at `address` are global memory that belongs to this thread.
+#[inline(always)]
+pub unsafe fn store_f32x2_if(condition: bool, address: u64, value: [f32; 2]) {
+    let [a, b] = value;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred p;",
+            "setp.ne.u32 p, {condition}, 0;",
+            "@p st.global.v2.b32 [{address}], {{{a}, {b}}}; }}",
+            condition = in(reg32) u32::from(condition),
+            address = in(reg64) address,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(nostack)
+        )
+    }
+}
+
+/// Stores sixteen bytes if `condition` holds: `st.global.v4.b32` under a predicate (PTX manual, "Data Movement and
+/// Conversion Instructions: st").
+///
+/// # Safety
+///
+/// If `condition` holds, the 16 aligned bytes at `address` are global memory that belongs to this thread.
+#[inline(always)]
+pub unsafe fn store_u32x4_if(condition: bool, address: u64, value: [u32; 4]) {
+    let [a, b, c, d] = value;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "{{ .reg .pred p;",
+            "setp.ne.u32 p, {condition}, 0;",
+            "@p st.global.v4.b32 [{address}], {{{a}, {b}, {c}, {d}}}; }}",
+            condition = in(reg32) u32::from(condition),
+            address = in(reg64) address,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            c = in(reg32) c,
+            d = in(reg32) d,
+            options(nostack)
+        )
+    }
+}

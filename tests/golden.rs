@@ -1,0 +1,139 @@
+//! The layer against outputs of TransformerEngine 2.20.2 on an H200; see `fixtures/README.md`.
+
+use grouped_linear::conformance::engines;
+use grouped_linear::reference::plain::{self, Groups};
+use grouped_linear::{
+    Config, DType, ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, Splits, Stream,
+    Tensor,
+};
+use half::bf16;
+use safetensors::SafeTensors;
+
+const FIXTURE: &[u8] = include_bytes!("fixtures/te_golden.safetensors");
+
+const GROUPS: usize = 4;
+const ROWS: usize = 256;
+const N: usize = 256;
+const K: usize = 384;
+
+/// The bytes of an array of the fixture.
+fn array(name: &str) -> Vec<u8> {
+    let file = SafeTensors::deserialize(FIXTURE).expect("the fixture is a safetensors file");
+    file.tensor(name).unwrap_or_else(|error| panic!("{name}: {error}")).data().to_vec()
+}
+
+fn bf16s(name: &str) -> Vec<bf16> {
+    array(name).chunks_exact(2).map(|c| bf16::from_le_bytes([c[0], c[1]])).collect()
+}
+
+fn splits() -> Vec<usize> {
+    let bytes = array("g.bf16.splits");
+    bytes
+        .chunks_exact(8)
+        .map(|c| i64::from_le_bytes(c.try_into().expect("eight bytes")) as usize)
+        .collect()
+}
+
+/// Position among all BF16 values in ascending order; neighbours differ by one.
+fn rank(value: bf16) -> i32 {
+    let bits = i32::from(value.to_bits() & 0x7fff);
+    if value.is_sign_negative() { -bits } else { bits }
+}
+
+/// Both sides round nearly the same FP32 value to BF16, so they differ by one unit in the last place
+/// at most, unless the value cancels: then the order of accumulation shows, which is bounded by
+/// `2⁻²² · Σ|a·b|` on each side. Most values must be equal to the bit.
+fn check(what: &str, got: &[bf16], want: &[bf16], magnitude: &[f64], least_equal: f64) {
+    assert_eq!((got.len(), want.len()), (magnitude.len(), magnitude.len()), "{what}");
+    let mut equal = 0;
+    for (index, (&got, &want)) in got.iter().zip(want).enumerate() {
+        equal += usize::from(got == want);
+        let difference = (got.to_f64() - want.to_f64()).abs();
+        let accumulation = 2.0f64.powi(-21) * magnitude[index];
+        assert!(
+            (rank(got) - rank(want)).abs() <= 1 || difference <= accumulation,
+            "{what}: element {index} is {got}, TransformerEngine has {want}"
+        );
+    }
+    let equal = equal as f64 / want.len() as f64;
+    println!("{what}: {:.3} % of the elements are equal to the bit", 100.0 * equal);
+    assert!(equal >= least_equal, "{what}: only {equal} of the elements are equal to the bit");
+}
+
+/// The sums of absolute products, which the oracle gives for absolute operands.
+struct Magnitudes {
+    y: Vec<f64>,
+    dx: Vec<f64>,
+    dw: Vec<f64>,
+    db: Vec<f64>,
+}
+
+fn magnitudes() -> Magnitudes {
+    let wide = |name| -> Vec<f64> { bf16s(name).iter().map(|v| v.to_f64().abs()).collect() };
+    let (x, w, b, dy) = (wide("q.x"), wide("g.w"), wide("g.b"), wide("g.dy"));
+    let mut row_offsets = vec![0];
+    for split in splits() {
+        row_offsets.push(row_offsets[row_offsets.len() - 1] + split);
+    }
+    let groups = Groups { row_offsets: &row_offsets, out_features: N, in_features: K };
+    let mut y = vec![0.0; ROWS * N];
+    plain::fprop(&groups, &x, &w, &mut y).expect("sizes fit");
+    for group in 0..GROUPS {
+        for row in row_offsets[group]..row_offsets[group + 1] {
+            (0..N).for_each(|column| y[row * N + column] += b[group * N + column]);
+        }
+    }
+    let mut dx = vec![0.0; ROWS * K];
+    plain::dgrad(&groups, &dy, &w, &mut dx).expect("sizes fit");
+    let mut dw = vec![0.0; GROUPS * N * K];
+    plain::wgrad(&groups, &dy, &x, &mut dw).expect("sizes fit");
+    let mut db = vec![0.0; GROUPS * N];
+    plain::dbias(&groups, &dy, None, &mut db).expect("sizes fit");
+    Magnitudes { y, dx, dw, db }
+}
+
+fn compare(stream: &Stream, kernel: KernelChoice, magnitudes: &Magnitudes) {
+    let tensor = |name, shape: &[usize]| {
+        Tensor::from_slice(stream, shape, &bf16s(name)).expect("a tensor of the fixture")
+    };
+    let packed = |tensor| GroupedTensor::packed(tensor).expect("groups come first");
+    let config = Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::Bf16 };
+    let weights = packed(tensor("g.w", &[GROUPS, N, K]));
+    let bias = packed(tensor("g.b", &[GROUPS, N]));
+    let layer = GroupedLinear::new(stream, config, weights, Some(bias)).expect("a layer");
+    let (x, dy) = (tensor("q.x", &[ROWS, K]), tensor("g.dy", &[ROWS, N]));
+    let splits = Splits::host(&splits()).expect("splits");
+    let options = ForwardOptions { kernel, ..ForwardOptions::default() };
+    let (y, saved) = layer.forward(stream, &x, &splits, options).expect("forward");
+    let grads = layer.backward(stream, saved, &dy).expect("backward");
+
+    let read = |tensor: &Tensor| tensor.to_vec::<bf16>(stream).expect("a result");
+    let read_packed = |grouped: &GroupedTensor| read(grouped.as_packed().expect("packed"));
+    let dw = read_packed(&grads.dw);
+    let db = read_packed(&grads.db.expect("the layer has a bias"));
+    check("y", &read(&y), &bf16s("g.bf16.y"), &magnitudes.y, 0.998);
+    check("dx", &read(&grads.dx), &bf16s("g.bf16.dx"), &magnitudes.dx, 0.998);
+    check("dw", &dw, &bf16s("g.bf16.dw"), &magnitudes.dw, 0.998);
+    check("db", &db, &bf16s("g.bf16.db"), &magnitudes.db, 0.998);
+    // Expert 1 has no rows: its gradients are zeros, not small numbers.
+    assert!(dw[N * K..2 * N * K].iter().all(|v| v.to_bits() == 0), "dw of the empty expert");
+    assert!(db[N..2 * N].iter().all(|v| v.to_bits() == 0), "db of the empty expert");
+}
+
+#[test]
+fn the_layer_agrees_with_transformer_engine() {
+    assert_eq!(splits()[1], 0, "expert 1 of the fixture has no rows");
+    let magnitudes = magnitudes();
+    for engine in engines() {
+        match engine.device {
+            Ok(device) => {
+                let stream = device.stream().expect("a stream");
+                for kernel in [KernelChoice::Auto, KernelChoice::Simt] {
+                    println!("{}, {kernel:?}:", engine.name);
+                    compare(&stream, kernel, &magnitudes);
+                }
+            }
+            Err(reason) => println!("{}: skipped ({reason})", engine.name),
+        }
+    }
+}

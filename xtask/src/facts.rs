@@ -1,0 +1,208 @@
+//! The committed table of what each kernel uses: a ratchet against spills and lost instructions.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use grouped_linear_kernels::variants::{KERNELS, Kernel};
+use ptx_build::{Function, Manifest, ManifestModule, Ptxas, Report, count, entry_bodies};
+
+use crate::commands::{self, read};
+use crate::kernels;
+
+const HEADER: &str = "\
+| kernel | target | registers | stack bytes | spill bytes | wgmma | bulk tensor copies | dynamic shared bytes |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |";
+
+/// Columns that another ptxas may change without anything being wrong: registers, stack bytes.
+const VERSIONED_COLUMNS: [usize; 2] = [2, 3];
+
+/// Writes the table.
+pub fn write(root: &Path) -> Result<()> {
+    let ptxas = Ptxas::find()?;
+    let text = document(ptxas.version(), &rows(root, &ptxas)?);
+    print!("{text}");
+    commands::write(&file(root), &text)
+}
+
+/// Compares the table with what ptxas and the PTX say now.
+pub fn check(root: &Path) -> Result<()> {
+    let ptxas = Ptxas::find()?;
+    let committed = read(&file(root))?;
+    let version = parse_version(&committed).context("facts.md does not name its ptxas")?;
+    let fresh = rows(root, &ptxas)?;
+    let committed = parse_rows(&committed);
+    if version == ptxas.version() {
+        compare(&committed, &fresh, &[])?;
+        println!("{} kernels: all facts hold, ptxas {version}", fresh.len());
+    } else {
+        compare(&committed, &fresh, &VERSIONED_COLUMNS)?;
+        println!("note: the table is of ptxas {version}, this one is {}:", ptxas.version());
+        println!("  registers and stack bytes are NOT compared");
+        println!("{} kernels: spills, instructions and shared memory hold", fresh.len());
+    }
+    Ok(())
+}
+
+fn file(root: &Path) -> PathBuf {
+    kernels::folder(root).join("facts.md")
+}
+
+fn document(version: &str, rows: &[Vec<String>]) -> String {
+    let mut text = format!(
+        "# Kernel facts\n\n\
+         Written by `cargo xtask facts`, compared by `cargo xtask facts --check`.\n\
+         Registers, stack and spills are those of ptxas {version}; \
+         instructions are counted in the PTX, loops once.\n\n{HEADER}\n"
+    );
+    for row in rows {
+        text.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    text
+}
+
+fn parse_version(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once("those of ptxas ")?;
+    after.split(';').next()
+}
+
+fn parse_rows(text: &str) -> Vec<Vec<String>> {
+    let lines = text.lines().filter(|line| line.starts_with('|')).skip(2);
+    lines
+        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
+        .collect()
+}
+
+/// Rows must be equal, but for the columns left out.
+fn compare(committed: &[Vec<String>], fresh: &[Vec<String>], left_out: &[usize]) -> Result<()> {
+    let kept = |row: &Vec<String>| -> Vec<String> {
+        let cells = row.iter().enumerate().filter(|(column, _)| !left_out.contains(column));
+        cells.map(|(_, cell)| cell.clone()).collect()
+    };
+    let (old, new): (Vec<_>, Vec<_>) =
+        (committed.iter().map(kept).collect(), fresh.iter().map(kept).collect());
+    if old == new {
+        return Ok(());
+    }
+    let mut message = String::from("the kernel facts changed; if that is meant: cargo xtask facts");
+    for row in old.iter().filter(|row| !new.contains(row)) {
+        message.push_str(&format!("\n  committed: {}", row.join(" | ")));
+    }
+    for row in new.iter().filter(|row| !old.contains(row)) {
+        message.push_str(&format!("\n  now:       {}", row.join(" | ")));
+    }
+    bail!(message)
+}
+
+/// The facts of every shipped kernel, in the order of the table.
+fn rows(root: &Path, ptxas: &Ptxas) -> Result<Vec<Vec<String>>> {
+    let manifest = Manifest::parse(&read(&kernels::folder(root).join("manifest.toml"))?)?;
+    let mut rows = Vec::new();
+    for module in &manifest.modules {
+        rows.extend(module_rows(root, ptxas, module)?);
+    }
+    Ok(rows)
+}
+
+fn module_rows(root: &Path, ptxas: &Ptxas, module: &ManifestModule) -> Result<Vec<Vec<String>>> {
+    let ptx = read(&kernels::path(root, &module.target, &module.name))?;
+    let report = ptxas.check(&ptx, &module.target)?;
+    let named = format!("{}/{}", module.target, module.name);
+    ensure!(report.remarks.is_empty(), "ptxas on {named}:\n{}", report.remarks.join("\n"));
+    let bodies = entry_bodies(&ptx);
+    let mut rows = Vec::new();
+    for kernel in KERNELS.iter().filter(|kernel| kernel.module == module.name) {
+        let body = bodies.iter().find(|(name, _)| name == kernel.name);
+        let (name, body) = body.with_context(|| format!("{named} lacks {}", kernel.name))?;
+        let found = report.entry(name).with_context(|| format!("ptxas passes over {name}"))?;
+        check_accumulators(found, body)?;
+        rows.push(row(kernel, &module.target, found, body));
+    }
+    check_spills(&named, &report)?;
+    Ok(rows)
+}
+
+fn row(kernel: &Kernel, target: &str, found: &Function, body: &str) -> Vec<String> {
+    vec![
+        kernel.name.into(),
+        target.into(),
+        found.registers.unwrap_or_default().to_string(),
+        found.stack_bytes.to_string(),
+        found.spill_bytes.to_string(),
+        count(body, "wgmma.mma_async").to_string(),
+        count(body, "cp.async.bulk.tensor").to_string(),
+        kernel.shared_bytes.to_string(),
+    ]
+}
+
+/// A GEMM never spills, nor does a function that kernels call.
+fn check_spills(module: &str, report: &Report) -> Result<()> {
+    for function in &report.functions {
+        let (name, spills) = (&function.name, function.spill_bytes);
+        let must_not = name.starts_with("gemm") || function.registers.is_none();
+        ensure!(!must_not || spills == 0, "{module}: {name} spills {spills} bytes");
+    }
+    Ok(())
+}
+
+/// A kernel with wgmma instructions and a stack has lost its accumulators to memory.
+fn check_accumulators(kernel: &Function, body: &str) -> Result<()> {
+    let Function { name, stack_bytes, .. } = kernel;
+    let tensor_core = count(body, "wgmma.mma_async") > 0;
+    ensure!(
+        !tensor_core || *stack_bytes == 0,
+        "{name} keeps {stack_bytes} bytes on the stack; its accumulators belong in registers"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: [&str; 8]) -> Vec<String> {
+        cells.map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let rows = [row(["gemm", "sm_90a", "168", "0", "0", "16", "4", "196736"])];
+        let text = document("13.5.37", &rows);
+        assert_eq!(parse_version(&text), Some("13.5.37"));
+        assert_eq!(parse_rows(&text), rows);
+    }
+
+    #[test]
+    fn another_ptxas_may_change_registers_and_nothing_else() {
+        let old = [row(["gemm", "sm_90a", "168", "0", "0", "16", "4", "8"])];
+        let registers = [row(["gemm", "sm_90a", "160", "0", "0", "16", "4", "8"])];
+        let wgmma = [row(["gemm", "sm_90a", "168", "0", "0", "12", "4", "8"])];
+        assert!(compare(&old, &old, &[]).is_ok());
+        assert!(compare(&old, &registers, &[]).is_err());
+        assert!(compare(&old, &registers, &VERSIONED_COLUMNS).is_ok());
+        assert!(compare(&old, &wgmma, &VERSIONED_COLUMNS).is_err());
+        assert!(compare(&old, &[], &VERSIONED_COLUMNS).is_err());
+    }
+
+    #[test]
+    fn a_gemm_that_spills_is_refused_and_a_reduction_is_not() {
+        let spilling = |name: &str, registers| Report {
+            functions: vec![Function {
+                name: name.into(),
+                registers,
+                spill_bytes: 8,
+                ..Default::default()
+            }],
+            remarks: vec![],
+        };
+        assert!(check_spills("m", &spilling("gemm_sm90_fprop_bf16", Some(168))).is_err());
+        assert!(check_spills("m", &spilling("a_called_function", None)).is_err());
+        assert!(check_spills("m", &spilling("dbias_partial", Some(40))).is_ok());
+    }
+
+    #[test]
+    fn a_stack_is_refused_beside_wgmma_only() {
+        let kernel = Function { stack_bytes: 16, registers: Some(168), ..Default::default() };
+        assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;").is_err());
+        assert!(check_accumulators(&kernel, "\tfma.rn.f32 x;").is_ok());
+    }
+}
