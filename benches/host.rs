@@ -1,5 +1,8 @@
 //! Host cost of a plan and of a forward call, and the speed of the CPU reference.
 
+// The macros of criterion make public functions without documentation.
+#![allow(missing_docs)]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,9 @@
 //! GPU time of every pass, measured with events: the tensor-core kernels beside the `simt` rung of
 //! the ladder, and the reductions.
 
+// The macros of criterion make public functions without documentation.
+#![allow(missing_docs)]
+
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

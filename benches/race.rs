@@ -36,7 +36,7 @@ fn serve(device: &Device) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let answer = match (words.as_slice(), &mut race) {
             (["shape", t, n, k, splits], _) => {
-                race = None; // free the former operands first
+                drop(race.take()); // free the former operands first
                 race = Some(Race::new(&stream, t, n, k, splits)?);
                 "ok".to_string()
             }

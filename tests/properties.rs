@@ -162,7 +162,11 @@ fn joined(parts: Vec<Results>) -> Results {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn results_are_those_of_the_oracle(problem in problems()) {

@@ -22,7 +22,7 @@ impl DeviceChoice {
     pub fn open(self) -> Result<Device> {
         match self {
             Self::Cpu => Ok(Device::cpu()),
-            Self::Cuda => Device::cuda(0).context("--device cuda; --device cpu needs no GPU"),
+            Self::Cuda => Device::cuda(0).context("--device cuda cannot be used"),
             Self::Auto => Ok(Device::best_available()),
         }
     }

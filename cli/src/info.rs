@@ -12,7 +12,7 @@ pub fn run() -> Result<()> {
     println!("auto         --device auto uses {}", Device::best_available().id());
     print_kernels();
     for gpu in gpus {
-        print_loaded(&gpu)?;
+        print_loaded(&gpu);
     }
     Ok(())
 }
@@ -68,10 +68,14 @@ fn print_kernels() {
     }
 }
 
-/// Loads every module that the GPU can run and prints what the driver made of it.
-fn print_loaded(gpu: &Device) -> Result<()> {
+/// Loads every module that the GPU can run and prints what the driver made of it, or why it could not.
+fn print_loaded(gpu: &Device) {
     println!("loaded       on {}", gpu.id());
-    for ModuleReport { name, load_time, kernels, .. } in cuda_modules(gpu)? {
+    let modules = match cuda_modules(gpu) {
+        Ok(modules) => modules,
+        Err(error) => return println!("             {error}"),
+    };
+    for ModuleReport { name, load_time, kernels, .. } in modules {
         println!("             {name}: {:.1} ms", load_time.as_secs_f64() * 1e3);
         for kernel in kernels {
             println!(
@@ -80,5 +84,4 @@ fn print_loaded(gpu: &Device) -> Result<()> {
             );
         }
     }
-    Ok(())
 }

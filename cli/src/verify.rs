@@ -96,9 +96,8 @@ fn table(rows: &[Row]) -> String {
         "engine", "run", "passed", "failed", "skipped", "seconds"
     )];
     for row in rows {
-        let reason = row.reason.as_ref().map_or(String::new(), |reason| format!("  ({reason})"));
         lines.push(format!(
-            "{:<10}{:>8}{:>8}{:>8}{:>9}{:>10.1}{reason}",
+            "{:<10}{:>8}{:>8}{:>8}{:>9}{:>10.1}",
             row.engine,
             row.run,
             row.run - row.failed,
@@ -106,6 +105,11 @@ fn table(rows: &[Row]) -> String {
             row.skipped,
             row.time.as_secs_f64()
         ));
+    }
+    for row in rows {
+        if let Some(reason) = &row.reason {
+            lines.push(format!("{} was skipped: {reason}", row.engine));
+        }
     }
     lines.join("\n")
 }
@@ -139,7 +143,7 @@ mod tests {
             table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(words[1][..5], ["cpu", "5", "4", "1", "0"]);
         assert_eq!(words[2][..5], ["cuda", "0", "0", "0", "5"]);
-        assert!(table.contains("(no driver)"));
+        assert!(table.ends_with("cuda was skipped: no driver"));
 
         assert!(judge(DeviceChoice::Auto, &rows).is_err());
         assert!(judge(DeviceChoice::Auto, &rows[1..]).is_ok());

@@ -121,13 +121,14 @@ fn tensor_maps(
                 Ok((a_map, launcher.encode(&map)?, 0))
             }
             Parts::Discrete(_, table) => {
-                let maps = table.as_ref().and_then(|table| table.maps.as_ref());
-                let memory = maps.map(|maps| match problem.pass {
-                    Pass::Dgrad => &maps.dgrad,
-                    Pass::Fprop | Pass::Wgrad => &maps.fprop,
-                });
-                let address = memory.map_or(0, |memory| memory.address());
-                Ok((a_map, TensorMap([0; 16]), address))
+                let maps = table.as_ref().and_then(|table| table.maps.as_ref()).ok_or_else(|| {
+                    Error::invalid(
+                        "discrete weights must each start at a multiple of 16 bytes; copy them, \
+                         or use KernelChoice::Simt",
+                    )
+                })?;
+                let memory = if problem.pass == Pass::Dgrad { &maps.dgrad } else { &maps.fprop };
+                Ok((a_map, TensorMap([0; 16]), memory.address()))
             }
         },
     }

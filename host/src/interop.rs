@@ -5,7 +5,8 @@
 //! `u64`: a `CUdeviceptr`, or a `CUstream` cast to an integer.
 //!
 //! ```no_run
-//! # fn wrap(raw_stream: u64, raw_pointer: u64, owner: std::sync::Arc<Vec<u8>>) -> Result<(), grouped_linear::Error> {
+//! # type Owner = std::sync::Arc<Vec<u8>>;
+//! # fn wrap(raw_stream: u64, raw_pointer: u64, owner: Owner) -> grouped_linear::Result<()> {
 //! use grouped_linear::{DType, Device, interop};
 //! let device = Device::cuda(0)?;
 //! // SAFETY: `owner` keeps the stream and 16 x 64 elements of memory alive.
@@ -56,7 +57,8 @@ pub unsafe fn tensor_from_raw(
         .filter(|&bytes| bytes <= isize::MAX as usize)
         .ok_or_else(|| Error::shape("tensor_from_raw", shape, "fewer than 2^63 bytes"))?;
     let end = address.checked_add(bytes as u64);
-    if (address == 0 && bytes > 0) || end.is_none() || address % dtype.bytes() as u64 != 0 {
+    if (address == 0 && bytes > 0) || end.is_none() || !address.is_multiple_of(dtype.bytes() as u64)
+    {
         return Err(Error::invalid(format!(
             "tensor_from_raw: {address:#x} cannot be the address of {bytes} bytes of {dtype}; \
              it must be set, and a multiple of {}",

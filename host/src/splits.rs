@@ -132,25 +132,6 @@ impl Splits {
         Ok(tensor)
     }
 
-    /// The counts, read from host memory; for the CPU backend.
-    pub(crate) fn read(&self, queue: &dyn crate::backend::Queue) -> Result<Vec<i64>> {
-        match &self.0 {
-            Source::Host(splits) => Ok(splits.counts.clone()),
-            Source::Device(counts) => {
-                let mut bytes = vec![0u8; counts.byte_len()];
-                queue.download(counts.memory(), counts.byte_offset(), &mut bytes)?;
-                // Bytes of a Vec<u8> need no alignment, so elements are read one by one.
-                Ok(match counts.dtype() {
-                    DType::I32 => bytes
-                        .chunks_exact(4)
-                        .map(|chunk| i64::from(bytemuck::pod_read_unaligned::<i32>(chunk)))
-                        .collect(),
-                    _ => bytes.chunks_exact(8).map(bytemuck::pod_read_unaligned::<i64>).collect(),
-                })
-            }
-        }
-    }
-
     pub(crate) fn device_tensor(&self) -> Option<&Tensor> {
         match &self.0 {
             Source::Host(_) => None,

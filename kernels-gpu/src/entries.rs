@@ -9,7 +9,7 @@ use ptx_std::param_address;
 
 use crate::abi::{DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
 use crate::gemm::element::{Bf16, F16, F32};
-use crate::gemm::sm90::{Dgrad, Fprop, Wgrad};
+use crate::gemm::sm90::schedule::{Dgrad, Fprop, Wgrad};
 
 ptx_std::declare_shared_memory!();
 
@@ -22,8 +22,8 @@ macro_rules! entries {
             ///
             /// # Safety
             ///
-            /// Launched as its row in [`KERNELS`](crate::variants::KERNELS) says; every address in the
-            /// argument is valid for what its field describes.
+            /// Launched as its row in [`KERNELS`](crate::variants::KERNELS) says; every address in
+            /// the argument is valid for what its field describes.
             #[cfg(feature = $feature)]
             #[unsafe(no_mangle)]
             pub unsafe extern "ptx-kernel" fn $name(args: $args) {

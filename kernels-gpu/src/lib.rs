@@ -20,12 +20,10 @@
 pub mod abi;
 pub mod variants;
 
+mod agreement;
 #[cfg(target_arch = "nvptx64")]
 mod entries;
-mod table;
-
-mod setup;
-
 mod gemm;
-
 mod reduce;
+mod setup;
+mod table;

@@ -1,11 +1,11 @@
 //! Sums that belong to the bias: `dbias_partial`, `dbias_reduce`, `dscales`.
 //!
-//! No atomics: each sum is taken in an order that the shapes alone decide, so that two runs agree bit
-//! for bit. dbias takes two launches: the first sums segments of at most 128 rows of one group, the
-//! second adds the segments of each group in order.
+//! No atomics: each sum is taken in an order that the shapes alone decide, so that two runs agree
+//! bit for bit. dbias takes two launches: the first sums segments of at most 128 rows of one group,
+//! the second adds the segments of each group in order.
 
-// Loops over indices of constant range are taken apart, and their arrays live in registers; iterators over
-// arrays are not always.
+// Loops over indices of constant range are taken apart, and their arrays live in registers;
+// iterators over arrays are not always.
 #![allow(clippy::needless_range_loop)]
 
 use ptx_std::convert::fma;
@@ -24,13 +24,13 @@ use crate::gemm::element::Kind;
 use crate::table::Table;
 
 /// Threads of a block, in every kernel here.
-const THREADS: u32 = 256;
+pub const THREADS: u32 = 256;
 /// Warps of a block.
 const WARPS: u32 = THREADS / WARP;
 /// Columns that a thread loads at once; the loops over a chunk say 8.
 const CHUNK: u32 = 8;
 /// Columns of a block of `dbias_partial`.
-const COLUMNS: u32 = 64;
+pub const COLUMNS: u32 = 64;
 /// Threads side by side in a row.
 const ACROSS: u32 = COLUMNS / CHUNK;
 /// Rows that a block of `dbias_partial` loads at once.
@@ -44,12 +44,12 @@ const _: () = assert!(WARP.is_multiple_of(ACROSS) && ACROSS.is_power_of_two());
 ///
 /// # Safety
 ///
-/// Blocks of 256 threads with [`PARTIAL_SHARED_BYTES`] of dynamic shared memory; the addresses in `args`
-/// are valid for what its fields describe.
+/// Blocks of 256 threads with [`PARTIAL_SHARED_BYTES`] of dynamic shared memory; the addresses in
+/// `args` are valid for what its fields describe.
 #[inline(always)]
 pub unsafe fn dbias_partial(args: &DbiasArgs, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above. All threads of a block take the same segments, so they
-    // meet at every barrier.
+    // SAFETY: the launcher keeps the contract above. All threads of a block take the same segments,
+    // so they meet at every barrier.
     unsafe {
         let table = Table::new(args.table, args.groups);
         let segments = table.tile_prefix(table.groups);
@@ -122,8 +122,8 @@ unsafe fn partial_segment(args: &DbiasArgs, table: &Table, segment: u32) {
 ///
 /// # Safety
 ///
-/// Blocks of 256 threads, as many along y as there are groups; the addresses in `args` are valid for what
-/// its fields describe, the partial sums written by an earlier launch.
+/// Blocks of 256 threads, as many along y as there are groups; the addresses in `args` are valid
+/// for what its fields describe, the partial sums written by an earlier launch.
 #[inline(always)]
 pub unsafe fn dbias_reduce(args: &DbiasArgs, _args_address: u64) {
     let group = block_index_y();
@@ -206,8 +206,8 @@ pub unsafe fn dscales(args: &DscalesArgs, _args_address: u64) {
     }
 }
 
-/// Loads `matrix[row, column .. column + 8]` of a matrix with `n` columns, zeros past the last: by 16-byte
-/// loads where it is aligned for them, else one by one.
+/// Loads `matrix[row, column .. column + 8]` of a matrix with `n` columns, zeros past the last: by
+/// 16-byte loads where it is aligned for them, else one by one.
 #[inline(always)]
 unsafe fn load_chunk(kind: Kind, matrix: u64, row: u64, n: u32, column: u32) -> [f32; 8] {
     let address = matrix + (row * u64::from(n) + u64::from(column)) * kind.bytes();

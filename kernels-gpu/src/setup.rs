@@ -17,7 +17,10 @@ use ptx_std::thread::{
 use crate::abi::{GroupTable, MAX_GROUPS, Operand, Ragged, Scalars, SetupArgs, Status, status};
 
 /// Threads of the block, as the table of kernels says.
-const THREADS: u32 = 1024;
+pub const THREADS: u32 = 1024;
+
+/// Dynamic shared memory of the kernel: a 64-bit total per warp.
+pub const SHARED_BYTES: u32 = 8 * WARP;
 
 const _: () = assert!(THREADS == WARP * WARP, "a warp scans the totals of the warps");
 const _: () = assert!(MAX_GROUPS < u32::MAX, "u32::MAX stands for no group");
@@ -26,11 +29,12 @@ const _: () = assert!(MAX_GROUPS < u32::MAX, "u32::MAX stands for no group");
 ///
 /// # Safety
 ///
-/// One block of [`THREADS`] threads; the addresses in `args` are valid for its fields' descriptions.
+/// One block of [`THREADS`] threads; the addresses in `args` are valid for its fields'
+/// descriptions.
 #[inline(always)]
 pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above; all threads of the block stay together up to the
-    // last barrier, and every group index is below `groups`.
+    // SAFETY: the launcher keeps the contract above; all threads of the block stay together up to
+    // the last barrier, and every group index is below `groups`.
     unsafe {
         // Give each thread a run of groups.
         let thread = thread_index();
@@ -206,9 +210,9 @@ unsafe fn store_verdict_but_code(address: u64, verdict: &Status) {
 
 /// Writes `verdict` to the sticky status, if that still says OK.
 ///
-/// Set-ups on several streams may come here at once, and the host may look at any time. The reserved
-/// word is a lock that is never waited for (whoever finds it taken may leave: an error is being
-/// reported), and the code is written last, by a release that the host's read of it acquires.
+/// Set-ups on several streams may come here at once, and the host may look at any time. The
+/// reserved word is a lock that is never waited for (whoever finds it taken may leave: an error is
+/// being reported), and the code is written last, by a release that the host's read of it acquires.
 #[inline(always)]
 unsafe fn publish(address: u64, verdict: &Status) {
     const FREE: u32 = 0;
@@ -227,11 +231,12 @@ unsafe fn publish(address: u64, verdict: &Status) {
     }
 }
 
-/// Saturating prefix sum over the block of values that are not negative: the sum before this thread,
-/// and that of all. Uses 256 bytes of shared memory.
+/// Saturating prefix sum over the block of values that are not negative: the sum before this
+/// thread, and that of all. Uses 256 bytes of shared memory.
 #[inline(always)]
 unsafe fn block_scan(value: i64, shared: u32) -> (i64, i64) {
-    // SAFETY: the whole block calls it together; the last barrier frees the memory for the next call.
+    // SAFETY: the whole block calls it together; the last barrier frees the memory for the next
+    // call.
     unsafe {
         let (lane, warp) = (lane_index(), warp_index());
 
@@ -284,7 +289,8 @@ unsafe fn broadcast(value: i64, lane: u32) -> i64 {
 /// Smallest value of the block, in every thread. Uses 128 bytes of shared memory.
 #[inline(always)]
 unsafe fn block_min(value: u32, shared: u32) -> u32 {
-    // SAFETY: the whole block calls it together; the last barrier frees the memory for the next call.
+    // SAFETY: the whole block calls it together; the last barrier frees the memory for the next
+    // call.
     unsafe {
         let (lane, warp) = (lane_index(), warp_index());
         let smallest = warp_min(value);

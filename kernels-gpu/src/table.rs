@@ -18,8 +18,8 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// A set-up for `groups` groups has written the table, and nobody writes it while the kernel runs.
-    /// The other functions rely on it, and on group indices below `groups`.
+    /// A set-up for `groups` groups has written the table, and nobody writes it while the kernel
+    /// runs. The other functions rely on it, and on group indices below `groups`.
     #[inline(always)]
     pub unsafe fn new(address: u64, groups: u32) -> Self {
         Self { address, layout: GroupTable::layout(groups), groups }
@@ -109,8 +109,8 @@ impl Table {
         self.search(|group| unsafe { self.row_offset(group) } <= row)
     }
 
-    /// The last group whose start satisfies `starts_before`; all up to it do, none after it. Of several
-    /// groups with one start only the last is not empty, and it is the last that is found.
+    /// The last group whose start satisfies `starts_before`; all up to it do, none after it. Of
+    /// several groups with one start only the last is not empty, and it is the last that is found.
     #[inline(always)]
     fn search(&self, starts_before: impl Fn(u32) -> bool) -> u32 {
         let (mut found, mut end) = (0, self.groups);

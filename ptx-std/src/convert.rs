@@ -70,7 +70,8 @@ pub fn f32_to_bf16x2(low: f32, high: f32) -> u32 {
     bits
 }
 
-/// binary16 to binary32: `cvt.f32.f16` (PTX manual, "Data Movement and Conversion Instructions: cvt").
+/// binary16 to binary32: `cvt.f32.f16` (PTX manual, "Data Movement and Conversion Instructions:
+/// cvt").
 #[inline(always)]
 pub fn f16_to_f32(bits: u16) -> f32 {
     let value: f32;
@@ -92,8 +93,8 @@ pub fn f16x2_to_f32(bits: u32) -> [f32; 2] {
     [f16_to_f32(bits as u16), f16_to_f32((bits >> 16) as u16)]
 }
 
-/// binary32 to binary16, infinite where it is too large: `cvt.rn.f16.f32` (PTX manual, "Data Movement
-/// and Conversion Instructions: cvt").
+/// binary32 to binary16, infinite where it is too large: `cvt.rn.f16.f32` (PTX manual, "Data
+/// Movement and Conversion Instructions: cvt").
 #[inline(always)]
 pub fn f32_to_f16(value: f32) -> u16 {
     let bits: u16;

@@ -19,7 +19,8 @@
 //!
 //! Each wrapper is one [`ptx!`] statement, which is [`core::arch::asm!`] on the device. A wrapper
 //! that computes from its operands alone says `pure`; everything else may be neither removed nor
-//! moved across another access to memory. All wrappers are `#[inline(always)]`: a kernel has no calls.
+//! moved across another access to memory. All wrappers are `#[inline(always)]`: a kernel has no
+//! calls.
 //!
 //! # On the host
 //!
@@ -28,9 +29,10 @@
 //!
 //! # Addresses
 //!
-//! Global addresses are `u64`, as the host passes them. Shared memory is named by 32-bit addresses in
-//! the `.shared` window, because the instructions for barriers, tensor copies and matrix descriptors
-//! take those, and because the compiler then emits `ld.shared` and not the slower generic load.
+//! Global addresses are `u64`, as the host passes them. Shared memory is named by 32-bit addresses
+//! in the `.shared` window, because the instructions for barriers, tensor copies and matrix
+//! descriptors take those, and because the compiler then emits `ld.shared` and not the slower
+//! generic load.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 // Off the device the operands of `ptx!` vanish.
@@ -58,10 +60,10 @@ macro_rules! ptx {
 
 /// Generic address of the first parameter of the kernel `$entry`, in whose body it must stand.
 ///
-/// Tensor maps that travel by value inside a kernel's argument are used through this address; taking
-/// a Rust reference instead would make the compiler copy the argument to the stack.
-/// `mov` of a parameter's name and `cvta.param` (PTX manual, "Data Movement and Conversion
-/// Instructions: cvta").
+/// Tensor maps that travel by value inside a kernel's argument are used through this address;
+/// taking a Rust reference instead would make the compiler copy the argument to the stack. `mov` of
+/// a parameter's name and `cvta.param` (PTX manual, "Data Movement and Conversion Instructions:
+/// cvta").
 ///
 /// # Safety
 ///
@@ -95,8 +97,8 @@ pub mod wgmma;
 ///
 /// # Safety
 ///
-/// None is needed: it panics. It is `unsafe` so that the blocks around [`ptx!`] are the same on both
-/// sides.
+/// None is needed: it panics. It is `unsafe` so that the blocks around [`ptx!`] are the same on
+/// both sides.
 #[doc(hidden)]
 #[cold]
 pub unsafe fn device_only() -> ! {

@@ -68,13 +68,13 @@ impl Barrier {
     }
 
     /// Announces `bytes` of asynchronous copies and arrives once, in one step:
-    /// `mbarrier.arrive.expect_tx.release.cta` (PTX manual, "Parallel Synchronization and Communication
-    /// Instructions: mbarrier.arrive").
+    /// `mbarrier.arrive.expect_tx.release.cta` (PTX manual, "Parallel Synchronization and
+    /// Communication Instructions: mbarrier.arrive").
     ///
     /// # Safety
     ///
-    /// As [`Barrier::arrive`]; copies of exactly `bytes` bytes must complete on this barrier. A tensor
-    /// copy counts its whole box, also where that hangs over the edge of the tensor.
+    /// As [`Barrier::arrive`]; copies of exactly `bytes` bytes must complete on this barrier. A
+    /// tensor copy counts its whole box, also where that hangs over the edge of the tensor.
     #[inline(always)]
     pub unsafe fn arrive_expect(self, bytes: u32) {
         // SAFETY: the caller keeps the counts.
@@ -88,9 +88,9 @@ impl Barrier {
         }
     }
 
-    /// Whether the phase of `parity` has ended; may suspend the thread for a while first, and may say
-    /// no without cause: `mbarrier.try_wait.parity.acquire.cta` (PTX manual, "Parallel Synchronization
-    /// and Communication Instructions: mbarrier.test_wait, mbarrier.try_wait").
+    /// Whether the phase of `parity` has ended; may suspend the thread for a while first, and may
+    /// say no without cause: `mbarrier.try_wait.parity.acquire.cta` (PTX manual, "Parallel
+    /// Synchronization and Communication Instructions: mbarrier.test_wait, mbarrier.try_wait").
     ///
     /// # Safety
     ///

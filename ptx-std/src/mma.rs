@@ -1,9 +1,9 @@
 //! Matrix products by one warp, operands in registers: `ldmatrix`, `mma.sync`, `stmatrix`.
 //!
-//! The unit of exchange with shared memory is an 8 × 8 tile of 16-bit elements. Lanes `8 j` to `8 j + 7`
-//! give the addresses of the rows of tile `j`, 16 aligned bytes each; after the load lane `l` holds in
-//! register `j` the elements `(row l / 4, columns 2 (l % 4) and + 1)` of tile `j`, low half first. With
-//! `.trans` rows and columns change places.
+//! The unit of exchange with shared memory is an 8 × 8 tile of 16-bit elements. Lanes `8 j` to `8 j
+//! + 7` give the addresses of the rows of tile `j`, 16 aligned bytes each; after the load lane `l`
+//! holds in register `j` the elements `(row l / 4, columns 2 (l % 4) and + 1)` of tile `j`, low
+//! half first. With `.trans` rows and columns change places.
 //!
 //! For `m16n8k16`, with `g = lane / 4` and `t = lane % 4`:
 //!
@@ -15,8 +15,8 @@
 //!
 //! Products of 16-bit operands are summed in binary32.
 
-/// Loads four 8 × 8 tiles: `ldmatrix.sync.aligned.m8n8.x4.shared.b16` (PTX manual, "Warp Level Matrix
-/// Instructions: ldmatrix").
+/// Loads four 8 × 8 tiles: `ldmatrix.sync.aligned.m8n8.x4.shared.b16` (PTX manual, "Warp Level
+/// Matrix Instructions: ldmatrix").
 ///
 /// # Safety
 ///
@@ -63,13 +63,13 @@ pub unsafe fn load_matrix_x4_transposed(row: u32) -> [u32; 4] {
     [a, b, c, d]
 }
 
-/// Stores four 8 × 8 tiles: `stmatrix.sync.aligned.m8n8.x4.shared.b16` (PTX manual, "Warp Level Matrix
-/// Instructions: stmatrix").
+/// Stores four 8 × 8 tiles: `stmatrix.sync.aligned.m8n8.x4.shared.b16` (PTX manual, "Warp Level
+/// Matrix Instructions: stmatrix").
 ///
 /// # Safety
 ///
-/// All lanes of the warp call it together; `row` is the shared address of 16 aligned bytes that belong
-/// to the warp for now.
+/// All lanes of the warp call it together; `row` is the shared address of 16 aligned bytes that
+/// belong to the warp for now.
 #[inline(always)]
 pub unsafe fn store_matrix_x4(row: u32, tiles: [u32; 4]) {
     let [a, b, c, d] = tiles;
@@ -87,8 +87,9 @@ pub unsafe fn store_matrix_x4(row: u32, tiles: [u32; 4]) {
     }
 }
 
-/// `c + a · b` of bfloat16 operands, 16 × 8 × 16: `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32`
-/// (PTX manual, "Warp Level Matrix Instructions: mma").
+/// `c + a · b` of bfloat16 operands, 16 × 8 × 16:
+/// `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32` (PTX manual, "Warp Level Matrix
+/// Instructions: mma").
 ///
 /// # Safety
 ///
@@ -117,8 +118,9 @@ pub unsafe fn m16n8k16_bf16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
     [d0, d1, d2, d3]
 }
 
-/// `c + a · b` of binary16 operands, 16 × 8 × 16: `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`
-/// (PTX manual, "Warp Level Matrix Instructions: mma").
+/// `c + a · b` of binary16 operands, 16 × 8 × 16:
+/// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32` (PTX manual, "Warp Level Matrix
+/// Instructions: mma").
 ///
 /// # Safety
 ///

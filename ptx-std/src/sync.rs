@@ -1,4 +1,5 @@
-//! Barriers between threads, fences between memory accesses, and the register budget of a warpgroup.
+//! Barriers between threads, fences between memory accesses, and the register budget of a
+//! warpgroup.
 //!
 //! Three questions decide which function is needed:
 //!
@@ -66,16 +67,16 @@ pub fn fence_device() {
     unsafe { ptx!("fence.acq_rel.gpu;", options(nostack)) }
 }
 
-/// Orders this thread's accesses for the host and other devices too: `fence.acq_rel.sys` (PTX manual,
-/// "Parallel Synchronization and Communication Instructions: membar, fence").
+/// Orders this thread's accesses for the host and other devices too: `fence.acq_rel.sys` (PTX
+/// manual, "Parallel Synchronization and Communication Instructions: membar, fence").
 #[inline(always)]
 pub fn fence_system() {
     // SAFETY: a fence has no operands and no effect but order.
     unsafe { ptx!("fence.acq_rel.sys;", options(nostack)) }
 }
 
-/// Orders this thread's ordinary accesses to shared memory with those of the async proxy, both ways:
-/// `fence.proxy.async.shared::cta` (PTX manual, "Parallel Synchronization and Communication
+/// Orders this thread's ordinary accesses to shared memory with those of the async proxy, both
+/// ways: `fence.proxy.async.shared::cta` (PTX manual, "Parallel Synchronization and Communication
 /// Instructions: membar, fence").
 ///
 /// The writers call it, then a barrier, then the tensor copy or the wgmma may read.
@@ -106,8 +107,8 @@ pub unsafe fn cluster_arrive() {
     unsafe { ptx!("barrier.cluster.arrive.release.aligned;", options(nostack)) }
 }
 
-/// Waits for all threads of the cluster to have arrived: `barrier.cluster.wait.acquire.aligned` (PTX
-/// manual, "Parallel Synchronization and Communication Instructions: barrier.cluster").
+/// Waits for all threads of the cluster to have arrived: `barrier.cluster.wait.acquire.aligned`
+/// (PTX manual, "Parallel Synchronization and Communication Instructions: barrier.cluster").
 ///
 /// # Safety
 ///
@@ -156,8 +157,8 @@ pub unsafe fn release_registers<const COUNT: u32>() {
     }
 }
 
-/// Raises the warpgroup's registers to `COUNT` per thread, waiting until others have released enough:
-/// `setmaxnreg.inc` (PTX manual, "Miscellaneous Instructions: setmaxnreg").
+/// Raises the warpgroup's registers to `COUNT` per thread, waiting until others have released
+/// enough: `setmaxnreg.inc` (PTX manual, "Miscellaneous Instructions: setmaxnreg").
 ///
 /// # Safety
 ///
@@ -181,7 +182,8 @@ pub fn grid_dependency_wait() {
 }
 
 /// Lets the dependent grid start: `griddepcontrol.launch_dependents` (PTX manual, "Parallel
-/// Synchronization and Communication Instructions: griddepcontrol"). It promises nothing about memory.
+/// Synchronization and Communication Instructions: griddepcontrol"). It promises nothing about
+/// memory.
 #[inline(always)]
 pub fn grid_launch_dependents() {
     // SAFETY: no operands; no effect on this grid.

@@ -3,8 +3,8 @@
 //! A grid is made of blocks, a block of warps, a warp of 32 lanes that share an instruction. Four
 //! warps whose first index is a multiple of four form a *warpgroup*, the unit of [`crate::wgmma`].
 //!
-//! The warp-wide functions ([`ballot`], [`shuffle_xor`], …) name all 32 lanes, so the whole warp must
-//! reach them together.
+//! The warp-wide functions ([`ballot`], [`shuffle_xor`], …) name all 32 lanes, so the whole warp
+//! must reach them together.
 
 /// Lanes of a warp.
 pub const WARP: u32 = 32;
@@ -146,8 +146,8 @@ pub unsafe fn shuffle_index(value: u32, lane: u32) -> u32 {
     result
 }
 
-/// `value` of the lane whose index differs in the bits of `mask`: `shfl.sync.bfly` (PTX manual, "Data
-/// Movement and Conversion Instructions: shfl.sync").
+/// `value` of the lane whose index differs in the bits of `mask`: `shfl.sync.bfly` (PTX manual,
+/// "Data Movement and Conversion Instructions: shfl.sync").
 ///
 /// # Safety
 ///

@@ -1,23 +1,23 @@
 //! The tensor memory accelerator: copies of boxes of a tensor between global and shared memory.
 //!
-//! A *tensor map*, encoded by the driver (`cuTensorMapEncodeTiled`), describes a tensor of up to five
-//! dimensions, innermost first, and the size of the box that one copy moves. One thread issues the
-//! copy with the coordinates of the box's first element; the hardware does the rest, fills what hangs
-//! over the edge (with zeros, if the map says so) and reports the bytes to an mbarrier.
+//! A *tensor map*, encoded by the driver (`cuTensorMapEncodeTiled`), describes a tensor of up to
+//! five dimensions, innermost first, and the size of the box that one copy moves. One thread issues
+//! the copy with the coordinates of the box's first element; the hardware does the rest, fills what
+//! hangs over the edge (with zeros, if the map says so) and reports the bytes to an mbarrier.
 //!
 //! With 128-byte swizzle and an inner box dimension of 128 bytes, row `r` of the box starts at byte
-//! `128 r`, and its 16-byte chunk `c` lies at chunk `c ^ (r % 8)`: the layout that [`crate::wgmma`] and
-//! `ldmatrix` read without bank conflicts. The pattern follows address bits, so the destination must be
-//! aligned to 1024 bytes. The swizzle permutes chunks inside a row only; a whole row may be cleared
-//! without undoing it.
+//! `128 r`, and its 16-byte chunk `c` lies at chunk `c ^ (r % 8)`: the layout that [`crate::wgmma`]
+//! and `ldmatrix` read without bank conflicts. The pattern follows address bits, so the destination
+//! must be aligned to 1024 bytes. The swizzle permutes chunks inside a row only; a whole row may be
+//! cleared without undoing it.
 //!
 //! A map passed by value in a kernel's argument must be 64-byte aligned and is named by
 //! [`param_address!`](crate::param_address).
 
 use crate::mbarrier::Barrier;
 
-/// How long L2 should keep what a copy reads. The values are the encodings that CUTLASS uses in place
-/// of `createpolicy`.
+/// How long L2 should keep what a copy reads. The values are the encodings that CUTLASS uses in
+/// place of `createpolicy`.
 #[repr(u64)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachePolicy {
@@ -29,8 +29,8 @@ pub enum CachePolicy {
     EvictLast = 0x14F0_0000_0000_0000,
 }
 
-/// Brings a tensor map into the descriptor cache: `prefetch.tensormap` (PTX manual, "Data Movement and
-/// Conversion Instructions: prefetch, prefetchu").
+/// Brings a tensor map into the descriptor cache: `prefetch.tensormap` (PTX manual, "Data Movement
+/// and Conversion Instructions: prefetch, prefetchu").
 ///
 /// # Safety
 ///
@@ -47,9 +47,9 @@ pub unsafe fn prefetch_map(map: u64) {
 ///
 /// # Safety
 ///
-/// `map` is the generic address of a two-dimensional tensor map; the box fits at `destination`, which
-/// is aligned to 128 bytes (1024 with 128-byte swizzle) and free for writing; `barrier` has been told to
-/// expect the bytes of the box. One thread calls it.
+/// `map` is the generic address of a two-dimensional tensor map; the box fits at `destination`,
+/// which is aligned to 128 bytes (1024 with 128-byte swizzle) and free for writing; `barrier` has
+/// been told to expect the bytes of the box. One thread calls it.
 #[inline(always)]
 pub unsafe fn load_2d(destination: u32, map: u64, x: u32, y: u32, barrier: Barrier) {
     // SAFETY: the caller keeps the contract above.
@@ -122,15 +122,15 @@ pub unsafe fn load_2d_hint(
     }
 }
 
-/// Copies a box from shared memory to a two-dimensional tensor; what hangs over the edge is dropped:
-/// `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group` (PTX manual, "Data Movement and Conversion
-/// Instructions: cp.async.bulk.tensor").
+/// Copies a box from shared memory to a two-dimensional tensor; what hangs over the edge is
+/// dropped: `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group` (PTX manual, "Data Movement and
+/// Conversion Instructions: cp.async.bulk.tensor").
 ///
 /// # Safety
 ///
-/// As [`load_2d`] for map and alignment; what ordinary stores wrote to `source` has been fenced by its
-/// writers ([`fence_async_shared`](crate::sync::fence_async_shared)) and met at a barrier; the source is
-/// not written again before [`wait_group_read`].
+/// As [`load_2d`] for map and alignment; what ordinary stores wrote to `source` has been fenced by
+/// its writers ([`fence_async_shared`](crate::sync::fence_async_shared)) and met at a barrier; the
+/// source is not written again before [`wait_group_read`].
 #[inline(always)]
 pub unsafe fn store_2d(map: u64, x: u32, y: u32, source: u32) {
     // SAFETY: the caller keeps the contract above.

@@ -1,7 +1,7 @@
 //! Matrix products by a warpgroup: `wgmma.mma_async`, Hopper's tensor-core instruction.
 //!
-//! `D += A · B` for a 64 × N tile of D in the registers of 128 threads, with A (64 × 16) and B (16 × N)
-//! in shared memory. It is asynchronous, and the order of calls is fixed:
+//! `D += A · B` for a 64 × N tile of D in the registers of 128 threads, with A (64 × 16) and B (16
+//! × N) in shared memory. It is asynchronous, and the order of calls is fixed:
 //!
 //! ```text
 //!   fence      the registers of D are settled (first product, or D touched since)
@@ -36,7 +36,8 @@
 //!
 //! D is a plain array, which the compiler must be able to take apart: initialise it with
 //! `core::mem::zeroed()`, never by a loop, and index it by constants only. One product region is
-//! one piece of assembly with all of D as its operands; the compiler then has no reason to move them.
+//! one piece of assembly with all of D as its operands; the compiler then has no reason to move
+//! them.
 
 use core::marker::PhantomData;
 
@@ -44,7 +45,8 @@ use core::marker::PhantomData;
 pub trait Layout: Copy {
     /// The instruction's transpose bit.
     const TRANSPOSE: u32;
-    /// What a descriptor's address grows by from one 16-deep step to the next, in units of 16 bytes.
+    /// What a descriptor's address grows by from one 16-deep step to the next, in units of 16
+    /// bytes.
     const STEP: u32;
 }
 
@@ -129,9 +131,9 @@ pub unsafe fn commit() {
 }
 
 /// Waits until at most `PENDING` newest groups are unfinished: `wgmma.wait_group` (PTX manual,
-/// "Asynchronous Warpgroup Level Matrix Instructions: wgmma.wait_group"). Afterwards the shared memory
-/// of the finished groups may be reused; to read D, use [`finish_n256`] or [`finish_n128`], which keep
-/// the compiler from reading it too early.
+/// "Asynchronous Warpgroup Level Matrix Instructions: wgmma.wait_group"). Afterwards the shared
+/// memory of the finished groups may be reused; to read D, use [`finish_n256`] or [`finish_n128`],
+/// which keep the compiler from reading it too early.
 ///
 /// # Safety
 ///
@@ -255,9 +257,9 @@ macro_rules! product_region {
         ///
         /// # Safety
         ///
-        /// All threads of the warpgroup call it together with the same arguments but `d`; the operands
-        /// are in shared memory, visible to the async proxy, and stay there until the group has
-        /// finished; `d` is not touched before.
+        /// All threads of the warpgroup call it together with the same arguments but `d`; the
+        /// operands are in shared memory, visible to the async proxy, and stay there until the
+        /// group has finished; `d` is not touched before.
         #[inline(always)]
         pub unsafe fn $name<A: Layout, B: Layout>(
             d: &mut [f32; $registers],
@@ -325,8 +327,8 @@ product_region!(
 );
 
 /// Waits for all groups and hands D back: `wgmma.wait_group 0` (PTX manual, "Asynchronous Warpgroup
-/// Level Matrix Instructions: wgmma.wait_group"), with D as its operands so that no read of D can be
-/// moved before it.
+/// Level Matrix Instructions: wgmma.wait_group"), with D as its operands so that no read of D can
+/// be moved before it.
 ///
 /// # Safety
 ///
@@ -344,8 +346,8 @@ pub unsafe fn finish_n256(d: &mut [f32; 128]) {
 }
 
 /// Waits for all groups and hands D back: `wgmma.wait_group 0` (PTX manual, "Asynchronous Warpgroup
-/// Level Matrix Instructions: wgmma.wait_group"), with D as its operands so that no read of D can be
-/// moved before it.
+/// Level Matrix Instructions: wgmma.wait_group"), with D as its operands so that no read of D can
+/// be moved before it.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Splits that only the device knows to be wrong: nothing is written, and the next synchronisation or
-//! download says so, once.
+//! Splits that only the device knows to be wrong: nothing is written, and the next synchronisation
+//! or download says so, once.
 
 use grouped_linear::{DType, GroupedTensor, Result, Splits, Stream, Tensor, functional};
 
@@ -13,8 +13,8 @@ const BAD_SPLITS: &[([i64; GROUPS], &str)] = &[
     ([i32::MAX as i64, i32::MAX as i64], "4294967294 rows, but the token buffer has 6"),
 ];
 
-/// Runs every operation once over outputs of sevens; returns what the outputs hold, unread until the
-/// stream's failures have been looked at.
+/// Runs every operation once over outputs of sevens; returns what the outputs hold, unread until
+/// the stream's failures have been looked at.
 fn run_all(stream: &Stream, splits: &Splits) -> Result<Vec<Tensor>> {
     let sevens =
         |shape: &[usize]| Tensor::from_slice(stream, shape, &vec![7.0f32; shape.iter().product()]);

@@ -1,5 +1,5 @@
-//! What is refused, on every engine: what the host can see at once (here), what only the device knows
-//! at the next synchronisation (`device.rs`). Either way nothing is written.
+//! What is refused, on every engine: what the host can see at once (here), what only the device
+//! knows at the next synchronisation (`device.rs`). Either way nothing is written.
 
 mod device;
 mod fitting;

@@ -35,6 +35,9 @@ pub struct TrainArgs {
     /// Steps between two looks at the held-out text.
     #[arg(long, default_value_t = 100, value_parser = at_least_one)]
     pub evaluate_every: usize,
+    /// Most bytes of the held-out text to measure at the end; they are spread evenly over it.
+    #[arg(long, value_name = "COUNT", default_value_t = 65536, value_parser = at_least_one)]
+    pub held_out_bytes: usize,
     /// Steps between two checkpoints.
     #[arg(long, default_value_t = 500, value_parser = at_least_one)]
     pub checkpoint_every: usize,
@@ -78,7 +81,7 @@ pub struct Config {
     #[arg(long, default_value_t = 512, value_parser = at_least_one)]
     pub batch: usize,
     /// Steps of the whole run; the learning rate's schedule ends here.
-    #[arg(long, default_value_t = 1200, value_parser = at_least_one)]
+    #[arg(long, default_value_t = 1600, value_parser = at_least_one)]
     pub steps: usize,
     /// Type of the operands of GroupedLinear.
     #[arg(long, value_enum, default_value = "bf16")]

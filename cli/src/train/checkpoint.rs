@@ -18,6 +18,9 @@ const FORMAT: &str = "1";
 const ADVICE: &str = "resume from another checkpoint, or start anew without --resume \
                       (the file will be kept beside the new one)";
 
+// Tensors are copied as bytes, and safetensors files are little-endian.
+const _: () = assert!(cfg!(target_endian = "little"));
+
 /// What a checkpoint says besides its tensors. Batches follow from the seed and the step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -31,14 +34,15 @@ pub struct State {
 
 /// Replaces the checkpoint at `path`.
 pub fn save(path: &Path, state: &State, parameters: &[&mut Parameter]) -> Result<()> {
-    let mut tensors: Vec<(String, &[usize], Vec<u8>)> = parameters
+    let mut tensors: Vec<(String, &[usize], &[u8])> = parameters
         .iter()
         .flat_map(|parameter| {
-            parts(parameter).map(|(name, values)| (name, &*parameter.shape, to_bytes(values)))
+            parts(parameter)
+                .map(|(name, values)| (name, &*parameter.shape, bytemuck::cast_slice(values)))
         })
         .collect();
     tensors.sort_by(|a, b| a.0.cmp(&b.0));
-    let checksum = checksum(tensors.iter().map(|(name, _, bytes)| (name.as_str(), &**bytes)));
+    let checksum = checksum(tensors.iter().map(|(name, _, bytes)| (name.as_str(), *bytes)));
     let metadata = HashMap::from([
         ("program".to_owned(), PROGRAM.to_owned()),
         ("format".to_owned(), FORMAT.to_owned()),
@@ -151,17 +155,9 @@ fn read(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f3
         "tensor {name} has shape {:?}, {shape:?} is needed",
         tensor.shape()
     );
-    let values: Vec<f32> = tensor
-        .data()
-        .chunks_exact(4)
-        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-        .collect();
+    let values: Vec<f32> = bytemuck::pod_collect_to_vec(tensor.data());
     ensure!(values.iter().all(|value| value.is_finite()), "tensor {name} holds NaN or infinity");
     Ok(values)
-}
-
-fn to_bytes(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 fn checksum<'a>(tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {

@@ -10,9 +10,6 @@ use super::random::Random;
 /// The project's documentation and sources, gathered by the build script.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/text.bin"));
 
-/// At most this many held-out bytes are predicted, evenly spread.
-const MOST_HELD_OUT: usize = 1 << 17;
-
 /// A text whose last tenth is held out.
 pub struct Text {
     bytes: Vec<u8>,
@@ -93,7 +90,7 @@ impl Text {
     /// Positions of held-out bytes, evenly spread, at most `most` of them.
     pub fn held_out_positions(&self, most: usize) -> Vec<usize> {
         let (start, available) = (self.held_out_start(), self.held_out_len());
-        let count = available.min(most).min(MOST_HELD_OUT);
+        let count = available.min(most);
         (0..count).map(|index| start + index * available / count).collect()
     }
 

@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
             source: text.source.clone(),
             device: engine.device_name(),
             resumed_from: args.resume.then_some(step),
-            bigram_loss: bigram.loss(text.bytes(), &text.held_out_positions(usize::MAX)),
+            bigram_loss: bigram.loss(text.bytes(), &text.held_out_positions(args.held_out_bytes)),
             steps: if args.resume { earlier_records(&log_path(args), step) } else { Vec::new() },
             summary: None,
         };
@@ -197,7 +197,8 @@ impl<'a> Session<'a> {
 
     fn record(&mut self, last: bool) -> Result<Record> {
         let look = last || self.step.is_multiple_of(self.args.evaluate_every);
-        let held_out_loss = if look { Some(self.evaluate(GLANCE)?.0) } else { None };
+        let held_out_loss =
+            if look { Some(self.evaluate(GLANCE.min(self.args.held_out_bytes))?.0) } else { None };
         let interval = std::mem::take(&mut self.since_record);
         let steps = interval.steps.max(1) as f64;
         Ok(Record {
@@ -231,8 +232,8 @@ impl<'a> Session<'a> {
 
     /// Measures the held-out loss, completes the log and draws the curve.
     pub fn finish(&mut self) -> Result<Summary> {
-        let (held_out_loss, load) = self.evaluate(usize::MAX)?;
-        let positions = self.text.held_out_positions(usize::MAX);
+        let (held_out_loss, load) = self.evaluate(self.args.held_out_bytes)?;
+        let positions = self.text.held_out_positions(self.args.held_out_bytes);
         let bigram_loss = self.bigram.loss(self.text.bytes(), &positions);
         let by_layer = self.model.times();
         let mut grouped_linear = LinearTimes::default();

@@ -1,8 +1,8 @@
 //! The CPU as a device: memory of this process, and plans computed by the reference.
 //!
-//! Work runs at once, in the thread that asks for it (and on rayon's threads). What a GPU would only
-//! report at the next synchronisation, invalid splits in device memory, is kept until then here too,
-//! so that a program behaves alike on both.
+//! Work runs at once, in the thread that asks for it (and on rayon's threads). What a GPU would
+//! only report at the next synchronisation, invalid splits in device memory, is kept until then here
+//! too, so that a program behaves alike on both.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -142,7 +142,8 @@ impl Queue for CpuQueue {
 
     fn begin_capture(&self) -> Result<()> {
         Err(Error::unsupported(
-            "the CPU cannot record a graph: its work runs at once; call the operations again instead",
+            "the CPU cannot record a graph: its work runs at once; \
+             call the operations again instead",
         ))
     }
 
@@ -169,5 +170,40 @@ impl QueueEvent for CpuEvent {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_outside_of_the_allocation_are_refused() -> Result<()> {
+        let queue = CpuQueue::default();
+        let memory = queue.allocate(16)?;
+        queue.upload(&memory, 8, &[1; 8])?;
+        for offset in [9, 17, usize::MAX] {
+            assert!(queue.upload(&memory, offset, &[0; 8]).is_err());
+            assert!(queue.download(&memory, offset, &mut [0; 8]).is_err());
+            assert!(queue.fill_zero(&memory, offset, 8).is_err());
+            assert!(queue.copy((&memory, 0), (&memory, offset), 8).is_err());
+            assert!(queue.copy((&memory, offset), (&memory, 0), 8).is_err());
+        }
+        queue.copy((&memory, 0), (&memory, 8), 8)?;
+        let mut bytes = [0; 16];
+        queue.download(&memory, 0, &mut bytes)?;
+        assert_eq!(bytes, [1; 16]);
+        Ok(())
+    }
+
+    #[test]
+    fn events_measure_the_time_between_them() -> Result<()> {
+        let queue = CpuQueue::default();
+        let start = queue.record_event()?;
+        std::thread::sleep(Duration::from_millis(5));
+        let end = queue.record_event()?;
+        assert!(start.elapsed_until(&*end)? >= Duration::from_millis(5));
+        assert_eq!(end.elapsed_until(&*start)?, Duration::ZERO);
+        Ok(())
     }
 }

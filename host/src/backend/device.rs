@@ -191,18 +191,38 @@ impl Stream {
         self.queue.wait_event(&*event.event)
     }
 
-    /// Records the work that `work` adds to this stream, without running it. Tensors that the work
-    /// uses must live as long as the graph; run the work once before, so that modules are loaded
-    /// and scratch memory has its size.
+    /// Records the work that `work` adds to this stream, without running it. The graph keeps the
+    /// memory that the work uses. Run the work once before, so that modules are loaded and scratch
+    /// memory has its size.
     ///
     /// # Errors
     /// What `work` returns; the device cannot record; a driver failure.
     pub fn capture(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
         self.queue.begin_capture()?;
+        let recording = Recording(&*self.queue);
         let outcome = work(self);
-        let graph = self.queue.end_capture();
+        let graph = recording.end();
         outcome?;
         Ok(Graph { graph: graph?, device: self.device_id() })
+    }
+}
+
+/// A capture under way. It ends even if the captured closure panics: a stream left recording would be
+/// of no use to anyone.
+struct Recording<'a>(&'a dyn Queue);
+
+impl Recording<'_> {
+    fn end(self) -> Result<Box<dyn QueueGraph>> {
+        let queue = self.0;
+        std::mem::forget(self);
+        queue.end_capture()
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        // Whoever panics does not want the graph.
+        let _ = self.0.end_capture();
     }
 }
 

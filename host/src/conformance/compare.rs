@@ -46,8 +46,8 @@ impl Tolerance {
     /// The limits for a result of type `dtype` with `count` elements.
     pub fn of(dtype: DType, count: usize) -> Self {
         let accumulation = 2.0f64.powi(-22);
-        // The norm: rounding to nearest is off by 2^-8, 2^-11, 2^-24 at most, and by 0.42 times that
-        // in the mean square over a decade of values.
+        // The norm: rounding to nearest is off by 2^-8, 2^-11, 2^-24 at most, and by 0.42 times
+        // that in the mean square over a decade of values.
         let (relative, absolute, unit) = match dtype {
             DType::Bf16 => (1.6e-2, 1e-5, 2.0f64.powi(-8)),
             DType::F16 => (1e-3, 1e-5, 2.0f64.powi(-11)),
@@ -109,8 +109,8 @@ pub fn compare(
         let (excess, index) = worst;
         return Err(format!(
             "{what}: every element is within its limit, but the Frobenius norm of the error is \
-             {:.3e}, the limit {limit:.3e} (reference {:.3e}); the worst element, {excess:.3} times \
-             its limit, is {} instead of {} at {}",
+             {:.3e}, the limit {limit:.3e} (reference {:.3e}); the worst element, {excess:.3} \
+             times its limit, is {} instead of {} at {}",
             difference.sqrt(),
             reference.sqrt(),
             got[index],

@@ -11,8 +11,8 @@ type Pair = ((usize, usize), (usize, usize));
 /// Candidates of which each new row is the best.
 const CANDIDATES: usize = 24;
 
-/// Rows of value numbers, one per axis of `axes[i]` values. The greedy choice is deterministic for a
-/// seed.
+/// Rows of value numbers, one per axis of `axes[i]` values. The greedy choice is deterministic for
+/// a seed.
 pub(super) fn select(axes: &[usize], seed: u64) -> Vec<Vec<usize>> {
     let mut open = all_pairs(axes);
     let mut remaining: HashSet<Pair> = open.iter().copied().collect();

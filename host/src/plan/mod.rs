@@ -176,6 +176,9 @@ fn tile_bound(problem: &GemmProblem, tile: Tile) -> Result<u64> {
     Ok(tiles)
 }
 
+/// The most blocks of a grid in y.
+const MAX_GRID_Y: usize = 65_535;
+
 fn dbias_launch(problem: &DbiasProblem) -> Result<LaunchPlan> {
     let (partial, reduce) = (row(Role::DbiasPartial)?, row(Role::DbiasReduce)?);
     let segments =
@@ -184,7 +187,8 @@ fn dbias_launch(problem: &DbiasProblem) -> Result<LaunchPlan> {
     Ok(LaunchPlan {
         kernel: Some(PlannedKernel {
             role: partial.role,
-            grid: [segments as u32, n.div_ceil(partial.tile.n)],
+            // The kernel strides over segments beyond the largest grid.
+            grid: [n.div_ceil(partial.tile.n), segments.min(MAX_GRID_Y) as u32],
         }),
         reduce: Some(PlannedKernel {
             role: reduce.role,

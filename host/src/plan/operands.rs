@@ -184,6 +184,31 @@ impl<'a> Operands<'a> {
         };
         self.for_each_input(&mut |tensor| note(tensor));
         self.outputs().iter().for_each(note);
+        self.for_each_grouped(&mut |grouped| {
+            let Parts::Discrete(_, Some(table)) = grouped.parts() else { return };
+            for memory in table.memories() {
+                if let Memory::Device(memory) = memory {
+                    memory.note_use(queue);
+                }
+            }
+        });
+    }
+
+    fn for_each_grouped(&self, visit: &mut dyn FnMut(&GroupedTensor)) {
+        let mut operand = |operand: &GroupedOperand<'_>| {
+            if let GroupedOperand::Groups(grouped) = operand {
+                visit(grouped);
+            }
+        };
+        match self {
+            Self::Gemm(gemm) => {
+                operand(&gemm.b);
+                operand(&gemm.d);
+                gemm.bias.into_iter().for_each(visit);
+            }
+            Self::Dbias(dbias) => visit(dbias.db),
+            Self::Dscales(dscales) => visit(dscales.bias),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The products on all cores: ndarray's blocked FP32 product on pieces of the output.
 //!
-//! ndarray wraps `matrixmultiply`, whose packed micro-kernels take any strides, in a safe interface,
-//! so transposes cost no copy. The output is cut along its rows and columns only, never along the
+//! ndarray wraps `matrixmultiply`, whose packed micro-kernels take any strides, in a safe
+//! interface, so transposes cost no copy. The output is cut along its rows and columns only, never along the
 //! reduction: every element is one sum in an order that depends on nothing but the length of the
 //! reduction. So results are bit-equal from run to run, for any number of threads, and between a
 //! grouped product and one product per group.

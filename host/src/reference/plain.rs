@@ -140,7 +140,8 @@ pub fn wgrad<T: Real>(groups: &Groups<'_>, dy: &[T], x: &[T], dw: &mut [T]) -> R
     Ok(())
 }
 
-/// `db_g[j] = Σ_rows dY[r, j] (· s_r)`: `dy` `[rows, n]`, `row_scales` `[rows]`, `db` `[groups, n]`.
+/// `db_g[j] = Σ_rows dY[r, j] (· s_r)`: `dy` `[rows, n]`, `row_scales` `[rows]`,
+/// `db` `[groups, n]`.
 ///
 /// Segments of 128 rows are summed first and then added in order, as on the GPU: in FP32, one long
 /// sum over the rows of a large expert would lose digits.
@@ -172,7 +173,8 @@ pub fn dbias<T: Real>(
     Ok(())
 }
 
-/// `dscales[r] = Σ_j dY[r, j] · b_g(r)[j]`: `dy` `[rows, n]`, `bias` `[groups, n]`, `dscales` `[rows]`.
+/// `dscales[r] = Σ_j dY[r, j] · b_g(r)[j]`: `dy` `[rows, n]`, `bias` `[groups, n]`,
+/// `dscales` `[rows]`.
 ///
 /// # Errors
 /// Row offsets that do not ascend; a slice that is too short.

@@ -42,6 +42,14 @@ pub(crate) struct AddressTable {
     pub maps: Option<PassMaps>,
 }
 
+impl AddressTable {
+    /// All memory of the table.
+    pub(crate) fn memories(&self) -> impl Iterator<Item = &Memory> {
+        let maps = self.maps.iter().flat_map(|maps| [&maps.fprop, &maps.dgrad]);
+        std::iter::once(&self.pointers).chain(maps)
+    }
+}
+
 /// Tensor maps of discrete weights; the passes read different boxes.
 #[derive(Debug)]
 pub(crate) struct PassMaps {
@@ -138,10 +146,6 @@ impl GroupedTensor {
             Parts::Packed(tensor) => std::slice::from_ref(tensor),
             Parts::Discrete(tensors, _) => tensors,
         }
-    }
-
-    pub(crate) fn overlaps(&self, other: &Tensor) -> bool {
-        self.tensors().iter().any(|tensor| tensor.overlaps(other))
     }
 
     /// Checks groups, shape of one group and device; the type is the caller's to judge.

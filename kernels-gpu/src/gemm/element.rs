@@ -102,8 +102,8 @@ impl TensorElement for F16 {
     }
 }
 
-/// A run-time element type, an [`ElementType`] as an integer. All threads of a warp have the same, so
-/// its branches do not diverge.
+/// A run-time element type, an [`ElementType`] as an integer. All threads of a warp have the same,
+/// so its branches do not diverge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(pub u32);
 

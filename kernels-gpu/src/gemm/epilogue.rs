@@ -1,7 +1,8 @@
 //! What becomes of a finished sum:
 //! `D = round(alpha · sum + row_scale · bias + beta · D)`, in FP32 up to the one rounding.
 //!
-//! The bias is added to the scaled sum, and the former output last; D is not read where beta is zero.
+//! The bias is added to the scaled sum, and the former output last; D is not read where beta is
+//! zero.
 
 use ptx_std::convert::fma;
 use ptx_std::memory::{
@@ -37,7 +38,8 @@ impl Epilogue {
     ///
     /// # Safety
     ///
-    /// The addresses in `args` are valid for what its fields describe. The other functions rely on it.
+    /// The addresses in `args` are valid for what its fields describe. The other functions rely on
+    /// it.
     #[inline(always)]
     pub unsafe fn new(args: &GemmArgs, table: &Table, group: u32) -> Self {
         let bias_kind = Kind(args.bias_type);
@@ -111,14 +113,14 @@ impl Epilogue {
         }
     }
 
-    /// Finishes one row of a slab of a wgmma accumulator: `values[j]` are the two neighbours of fragment
-    /// `j`, at columns `column + 8 j + 2 (lane % 4)`.
+    /// Finishes one row of a slab of a wgmma accumulator: `values[j]` are the two neighbours of
+    /// fragment `j`, at columns `column + 8 j + 2 (lane % 4)`.
     ///
     /// # Safety
     ///
-    /// The whole warp calls it together, with `column` a multiple of eight below `n`. The elements of `row`
-    /// at columns below `n` belong to the warp. The number of columns is a multiple of eight, D is aligned
-    /// to 16 bytes, the bias to two of its elements. `D` is the kind of the
+    /// The whole warp calls it together, with `column` a multiple of eight below `n`. The elements
+    /// of `row` at columns below `n` belong to the warp. The number of columns is a multiple of
+    /// eight, D is aligned to 16 bytes, the bias to two of its elements. `D` is the kind of the
     /// output, `PLAIN` that of [`Epilogue::is_plain`].
     #[inline(always)]
     pub unsafe fn store_slab<const D: u32, const PLAIN: bool>(
@@ -134,7 +136,8 @@ impl Epilogue {
         let columns = self.n - column;
         let own_column = column + 2 * quad_lane;
 
-        // SAFETY: the caller keeps the contract above; lanes without a live row load and store nothing.
+        // SAFETY: the caller keeps the contract above; lanes without a live row load and store
+        // nothing.
         unsafe {
             // Scale, add the bias, add the former output.
             let [a, b, c, d] = values;
@@ -182,8 +185,8 @@ impl Epilogue {
         Row { live, scale, address: self.address(index, 0) }
     }
 
-    /// What is stored for the two `sums` at `column` and its right neighbour, if those are inside the
-    /// output (`inside`) and the row is live.
+    /// What is stored for the two `sums` at `column` and its right neighbour, if those are inside
+    /// the output (`inside`) and the row is live.
     #[inline(always)]
     unsafe fn finish_fragment<const D: u32, const PLAIN: bool>(
         &self,
@@ -208,8 +211,8 @@ impl Epilogue {
     }
 }
 
-/// Two neighbours of a kind that may be known at run time only, if `condition` holds, else zeros. No
-/// branches: the accumulators leave no registers for the two sides of one.
+/// Two neighbours of a kind that may be known at run time only, if `condition` holds, else zeros.
+/// No branches: the accumulators leave no registers for the two sides of one.
 #[inline(always)]
 unsafe fn load_pair(kind: Kind, condition: bool, address: u64) -> [f32; 2] {
     // SAFETY: the caller vouches for the address.
@@ -220,7 +223,8 @@ unsafe fn load_pair(kind: Kind, condition: bool, address: u64) -> [f32; 2] {
     }
 }
 
-/// Stores binary32 results at a thread's columns, of which `columns` are left from the slab's first on.
+/// Stores binary32 results at a thread's columns, of which `columns` are left from the slab's first
+/// on.
 #[inline(always)]
 unsafe fn store_pairs(row: &Row, column: u32, columns: u32, [a, b, c, d]: Fragments) {
     let at = row.address + 4 * u64::from(column);
@@ -253,15 +257,17 @@ fn add([a, b]: [f32; 2], factor: f32, [s, t]: [f32; 2]) -> [f32; 2] {
     [fma(factor, s, a), fma(factor, t, b)]
 }
 
-/// Transposes a 4 × 4 matrix of words over the lanes of a quad: lane `t` gives row `t` and gets column
-/// `t`. A thread that held 2 columns of each of 4 fragments then holds the 8 columns of one fragment.
+/// Transposes a 4 × 4 matrix of words over the lanes of a quad: lane `t` gives row `t` and gets
+/// column `t`. A thread that held 2 columns of each of 4 fragments then holds the 8 columns of one
+/// fragment.
 #[inline(always)]
 unsafe fn transpose_quad(lane: u32, [a, b, c, d]: [u32; 4]) -> [u32; 4] {
     let odd = lane & 1 != 0;
     let high = lane & 2 != 0;
     // SAFETY: the caller brings the whole warp.
     unsafe {
-        // Exchange with the neighbour: each keeps its own column of a 2 × 2 block, and gets the other half.
+        // Exchange with the neighbour: each keeps its own column of a 2 × 2 block, and gets the
+        // other half.
         let ab = shuffle_xor(if odd { a } else { b }, 1);
         let cd = shuffle_xor(if odd { c } else { d }, 1);
         let (a, b) = if odd { (ab, b) } else { (a, ab) };

@@ -1,9 +1,9 @@
 //! Which tile comes next.
 //!
-//! The tiles of all groups are numbered through, group after group; the group table holds the number
-//! of the first of each. A block takes tile `block`, `block + blocks`, and so on. Every warp walks for
-//! itself: numbers only grow, so it keeps a window of 32 groups' ends, one per lane, and moves it
-//! forward, which costs no shared memory and no barrier.
+//! The tiles of all groups are numbered through, group after group; the group table holds the
+//! number of the first of each. A block takes tile `block`, `block + blocks`, and so on. Every warp
+//! walks for itself: numbers only grow, so it keeps a window of 32 groups' ends, one per lane, and
+//! moves it forward, which costs no shared memory and no barrier.
 //!
 //! Inside a group the tiles come in bands of [`BAND`] tile rows, rows fastest:
 //!
@@ -15,8 +15,8 @@
 //!       15  15  31  47 …
 //! ```
 //!
-//! Blocks that run at one time then share their columns' operand and a few rows' operands in L2. A band
-//! ends at the edge of its group.
+//! Blocks that run at one time then share their columns' operand and a few rows' operands in L2. A
+//! band ends at the edge of its group.
 
 use core::hint::assert_unchecked;
 
@@ -88,8 +88,8 @@ impl Scheduler {
         let tile = self.tile;
         self.tile += grid_blocks();
 
-        // Move the window to the tile's group. Ends grow from lane to lane, and the last is `tiles`,
-        // so the groups that end before the tile are the lowest lanes, and the loop stops.
+        // Move the window to the tile's group. Ends grow from lane to lane, and the last is
+        // `tiles`, so the groups that end before the tile are the lowest lanes, and the loop stops.
         // SAFETY: the caller brings the whole warp.
         let (before, start, end) = unsafe {
             let mut before = ballot(self.end <= tile).count_ones();

@@ -1,8 +1,9 @@
 //! The readable grouped GEMM: one thread, sixteen sums, fused multiply-adds in the order of the
 //! reduction.
 //!
-//! It takes any type, size, stride and alignment, and is the device-side reference of the tensor-core
-//! kernels. A block of 256 threads makes a tile of 64 × 64, 16 reduction indices at a time:
+//! It takes any type, size, stride and alignment, and is the device-side reference of the
+//! tensor-core kernels. A block of 256 threads makes a tile of 64 × 64, 16 reduction indices at a
+//! time:
 //!
 //! ```text
 //!              64 columns                    shared memory, binary32
@@ -11,8 +12,8 @@
 //!            └────────────┘
 //! ```
 
-// Loops over indices of constant range are taken apart, and their arrays live in registers; iterators over
-// arrays are not always.
+// Loops over indices of constant range are taken apart, and their arrays live in registers;
+// iterators over arrays are not always.
 #![allow(clippy::needless_range_loop)]
 
 use ptx_std::convert::fma;
@@ -26,13 +27,14 @@ use super::scheduler::{Scheduler, Work};
 use crate::abi::GemmArgs;
 use crate::table::Table;
 
-const THREADS: u32 = 256;
+/// Threads of a block.
+pub const THREADS: u32 = 256;
 /// Rows and columns of a tile.
-const TILE: u32 = 64;
+pub const TILE: u32 = 64;
 /// Reduction indices of a step.
-const DEPTH: u32 = 16;
-/// Elements between two reduction indices in shared memory. Four more than the tile, so that a warp that
-/// stores along the reduction meets few bank conflicts, and quadruples stay aligned.
+pub const DEPTH: u32 = 16;
+/// Elements between two reduction indices in shared memory. Four more than the tile, so that a warp
+/// that stores along the reduction meets few bank conflicts, and quadruples stay aligned.
 const PITCH: u32 = TILE + 4;
 /// Bytes of one operand's step in shared memory.
 const OPERAND_BYTES: u32 = 4 * PITCH * DEPTH;
@@ -60,12 +62,12 @@ struct Side {
 ///
 /// # Safety
 ///
-/// Blocks of 256 threads with [`SHARED_BYTES`] of dynamic shared memory; the addresses in `args` are
-/// valid for what its fields describe.
+/// Blocks of 256 threads with [`SHARED_BYTES`] of dynamic shared memory; the addresses in `args`
+/// are valid for what its fields describe.
 #[inline(always)]
 pub unsafe fn run<E: Element>(args: &GemmArgs, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above. All warps of a block get the same tiles from their
-    // schedulers and take the same number of steps, so they meet at every barrier.
+    // SAFETY: the launcher keeps the contract above. All warps of a block get the same tiles from
+    // their schedulers and take the same number of steps, so they meet at every barrier.
     unsafe {
         let table = Table::new(args.table, args.groups);
         let shared = shared_base();
@@ -110,8 +112,8 @@ pub unsafe fn run<E: Element>(args: &GemmArgs, _args_address: u64) {
     }
 }
 
-/// Brings reduction indices `done .. done + 16` of an operand to shared memory, zeros where there are
-/// none.
+/// Brings reduction indices `done .. done + 16` of an operand to shared memory, zeros where there
+/// are none.
 #[inline(always)]
 unsafe fn load_step<E: Element>(side: &Side, done: u32, depth: u32) {
     let thread = thread_index();

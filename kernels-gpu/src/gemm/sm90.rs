@@ -9,9 +9,9 @@
 //!        └──────────────────────  empty[s]: both have finished reading ◀─┘
 //! ```
 //!
-//! The passes differ in how their operands lie in memory, and so in the boxes that are copied and in the
-//! descriptors that name them. That difference is the trait [`Schedule`]; everything else is written
-//! once. All boxes have inner rows of 128 bytes, swizzled:
+//! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
+//! in the descriptors that name them. That difference is the trait `Schedule`; everything else is
+//! written once. All boxes have inner rows of 128 bytes, swizzled:
 //!
 //! | pass | A: 128 rows of the tile | B: 256 columns of the tile |
 //! | --- | --- | --- |
@@ -19,9 +19,9 @@
 //! | dgrad | dY, one box (64 of N, 128 tokens), K-major | W, four boxes (64 of K, 64 of N), MN-major |
 //! | wgrad | dY, two boxes (64 of N, 64 tokens), MN-major | X, four boxes (64 of K, 64 tokens), MN-major |
 //!
-//! Boxes that hang over the edge of a tensor are filled with zeros. Boxes that hang over the end of a
-//! group hold the next group's rows: of the output (fprop, dgrad) they are not stored, of the reduction
-//! (wgrad) they are cleared in shared memory before they are multiplied.
+//! Boxes that hang over the edge of a tensor are filled with zeros. Boxes that hang over the end of
+//! a group hold the next group's rows: of the output (fprop, dgrad) they are not stored, of the
+//! reduction (wgrad) they are cleared in shared memory before they are multiplied.
 
 use ptx_std::mbarrier::Barrier;
 use ptx_std::memory::{shared_base, store_shared_u32x4};
@@ -30,8 +30,10 @@ use ptx_std::sync::{
     named_barrier, release_registers, warp_barrier,
 };
 use ptx_std::thread::{lane_index, thread_index, warp_index};
-use ptx_std::tma::{load_2d, load_3d, prefetch_map};
-use ptx_std::wgmma::{Descriptor, KMajor, Layout, MnMajor, finish_n256, wait};
+use ptx_std::tma::prefetch_map;
+use ptx_std::wgmma::{finish_n256, wait};
+
+use self::schedule::{Copies, Schedule};
 
 use super::element::{Kind, TensorElement};
 use super::epilogue::{Epilogue, Row, SLAB};
@@ -39,12 +41,14 @@ use super::scheduler::{Scheduler, Work};
 use crate::abi::{GemmArgs, TensorMap};
 use crate::table::Table;
 
+pub mod schedule;
+
 /// Rows of a tile.
-const TILE_M: u32 = 128;
+pub const TILE_M: u32 = 128;
 /// Columns of a tile.
-const TILE_N: u32 = 256;
+pub const TILE_N: u32 = 256;
 /// Reduction indices of a stage.
-const DEPTH: u32 = 64;
+pub const DEPTH: u32 = 64;
 /// Stages of the ring.
 const STAGES: u32 = 4;
 
@@ -64,9 +68,9 @@ const BARRIERS: u32 = STAGES * STAGE_BYTES;
 pub const SHARED_BYTES: u32 = BARRIERS + 2 * STAGES * Barrier::BYTES;
 
 /// Threads of a warpgroup.
-const WARPGROUP: u32 = 128;
+pub const WARPGROUP: u32 = 128;
 /// Warpgroups that multiply.
-const CONSUMERS: u32 = 2;
+pub const CONSUMERS: u32 = 2;
 /// Warps that multiply; each reports when it has finished with a stage.
 const CONSUMER_WARPS: u32 = CONSUMERS * WARPGROUP / 32;
 /// Registers of a thread that copies.
@@ -81,140 +85,6 @@ const _: () = assert!(
     WARPGROUP * (PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS) <= 65_536,
     "the register file of a multiprocessor"
 );
-
-/// One stage's copies: where to, from which maps, for which part of the product.
-pub struct Copies {
-    stage: u32,
-    full: Barrier,
-    a_map: u64,
-    b_map: u64,
-    /// Group coordinate of the right operand, where its map has one.
-    b_group: u32,
-    /// First row of the group in the token buffer.
-    token: u32,
-    /// First row of the tile in the group's output.
-    row: u32,
-    /// First column of the tile.
-    column: u32,
-    /// First reduction index of the stage.
-    reduction: u32,
-}
-
-/// How the operands of a pass lie, in memory and in a stage.
-pub trait Schedule {
-    /// Layout of the left operand in a stage.
-    type A: Layout;
-    /// Layout of the right operand in a stage.
-    type B: Layout;
-    /// Whether the reduction runs over the rows of the group; else the output's rows do.
-    const RAGGED_REDUCTION: bool;
-
-    /// Issues the copies of a stage, [`STAGE_BYTES`] in all.
-    ///
-    /// # Safety
-    ///
-    /// One thread calls it; the stage is free and its barrier expects the bytes.
-    unsafe fn copy(copies: &Copies);
-
-    /// The left operand of the consumer `index`, 64 rows, in the stage at `stage`.
-    fn a(stage: u32, index: u32) -> Descriptor<Self::A>;
-
-    /// The right operand in the stage at `stage`.
-    fn b(stage: u32) -> Descriptor<Self::B>;
-}
-
-/// `Y_g = X_g · W_gᵀ`.
-pub struct Fprop;
-/// `dX_g = dY_g · W_g`.
-pub struct Dgrad;
-/// `dW_g = dY_gᵀ · X_g`.
-pub struct Wgrad;
-
-impl Schedule for Fprop {
-    type A = KMajor;
-    type B = KMajor;
-    const RAGGED_REDUCTION: bool = false;
-
-    #[inline(always)]
-    unsafe fn copy(c: &Copies) {
-        // SAFETY: handed to the caller.
-        unsafe {
-            load_2d(c.stage, c.a_map, c.reduction, c.token + c.row, c.full);
-            load_3d(c.stage + A_BYTES, c.b_map, c.reduction, c.column, c.b_group, c.full);
-        }
-    }
-
-    #[inline(always)]
-    fn a(stage: u32, index: u32) -> Descriptor<KMajor> {
-        Descriptor::k_major(stage + index * BLOCK_BYTES)
-    }
-
-    #[inline(always)]
-    fn b(stage: u32) -> Descriptor<KMajor> {
-        Descriptor::k_major(stage + A_BYTES)
-    }
-}
-
-impl Schedule for Dgrad {
-    type A = KMajor;
-    type B = MnMajor;
-    const RAGGED_REDUCTION: bool = false;
-
-    #[inline(always)]
-    unsafe fn copy(c: &Copies) {
-        // SAFETY: handed to the caller.
-        unsafe {
-            load_2d(c.stage, c.a_map, c.reduction, c.token + c.row, c.full);
-            for block in 0..TILE_N / 64 {
-                let destination = c.stage + A_BYTES + block * BLOCK_BYTES;
-                let column = c.column + 64 * block;
-                load_3d(destination, c.b_map, column, c.reduction, c.b_group, c.full);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn a(stage: u32, index: u32) -> Descriptor<KMajor> {
-        Descriptor::k_major(stage + index * BLOCK_BYTES)
-    }
-
-    #[inline(always)]
-    fn b(stage: u32) -> Descriptor<MnMajor> {
-        Descriptor::mn_major(stage + A_BYTES, BLOCK_BYTES)
-    }
-}
-
-impl Schedule for Wgrad {
-    type A = MnMajor;
-    type B = MnMajor;
-    const RAGGED_REDUCTION: bool = true;
-
-    #[inline(always)]
-    unsafe fn copy(c: &Copies) {
-        let token = c.token + c.reduction;
-        // SAFETY: handed to the caller.
-        unsafe {
-            for block in 0..TILE_M / 64 {
-                let destination = c.stage + block * BLOCK_BYTES;
-                load_2d(destination, c.a_map, c.row + 64 * block, token, c.full);
-            }
-            for block in 0..TILE_N / 64 {
-                let destination = c.stage + A_BYTES + block * BLOCK_BYTES;
-                load_2d(destination, c.b_map, c.column + 64 * block, token, c.full);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn a(stage: u32, index: u32) -> Descriptor<MnMajor> {
-        Descriptor::mn_major(stage + index * BLOCK_BYTES, BLOCK_BYTES)
-    }
-
-    #[inline(always)]
-    fn b(stage: u32) -> Descriptor<MnMajor> {
-        Descriptor::mn_major(stage + A_BYTES, BLOCK_BYTES)
-    }
-}
 
 /// A position in the ring and the parity to wait for there.
 struct Ring {
@@ -253,14 +123,15 @@ impl Ring {
 ///
 /// # Safety
 ///
-/// Blocks of 384 threads with [`SHARED_BYTES`] of dynamic shared memory; `args_address` is the generic
-/// address of `args` in parameter memory, aligned to 64 bytes; the maps have the boxes of the table
-/// above, 128-byte swizzle and zero fill; the other addresses are valid for what their fields describe.
+/// Blocks of 384 threads with [`SHARED_BYTES`] of dynamic shared memory; `args_address` is the
+/// generic address of `args` in parameter memory, aligned to 64 bytes; the maps have the boxes of
+/// the table above, 128-byte swizzle and zero fill; the other addresses are valid for what their
+/// fields describe.
 #[inline(always)]
 pub unsafe fn run<S: Schedule, E: TensorElement>(args: &GemmArgs, args_address: u64) {
     const { assert!(E::BYTES == 2, "a row of 128 bytes is 64 elements") };
-    // SAFETY: the launcher keeps the contract above. Every warp belongs to one role, roles part at warpgroup
-    // borders, and no barrier of the whole block follows the first.
+    // SAFETY: the launcher keeps the contract above. Every warp belongs to one role, roles part at
+    // warpgroup borders, and no barrier of the whole block follows the first.
     unsafe {
         let shared = shared_base();
         let warp = warp_index();
@@ -310,12 +181,12 @@ fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {
 
 /// Feeds the ring. One warp runs it, one of its lanes copies.
 ///
-/// It may return while copies are on their way: the consumers wait for each of them, and shared memory
-/// lives as long as they do.
+/// It may return while copies are on their way: the consumers wait for each of them, and shared
+/// memory lives as long as they do.
 #[inline(always)]
 unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table, shared: u32) {
-    // SAFETY: the launcher's contract; the whole warp walks the tiles together, and the ring's barriers say
-    // when a stage is free.
+    // SAFETY: the launcher's contract; the whole warp walks the tiles together, and the ring's
+    // barriers say when a stage is free.
     unsafe {
         let elected = elect_one();
         let mut ring = Ring { shared, slot: 0, parity: 1 };
@@ -352,8 +223,8 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
     }
 }
 
-/// Multiplies what comes through the ring. A warpgroup runs it, `index` 0 or 1 for the upper or lower
-/// half of the tile's rows.
+/// Multiplies what comes through the ring. A warpgroup runs it, `index` 0 or 1 for the upper or
+/// lower half of the tile's rows.
 #[inline(always)]
 unsafe fn consume<S: Schedule, E: TensorElement>(
     args: &GemmArgs,
@@ -361,8 +232,8 @@ unsafe fn consume<S: Schedule, E: TensorElement>(
     shared: u32,
     index: u32,
 ) {
-    // SAFETY: the launcher's contract; all warps of the warpgroup get the same tiles and stages and stay
-    // together at every product and barrier. Sums are touched only after `finish_n256`.
+    // SAFETY: the launcher's contract; all warps of the warpgroup get the same tiles and stages and
+    // stay together at every product and barrier. Sums are touched only after `finish_n256`.
     unsafe {
         let lane = lane_index();
         let mut ring = Ring { shared, slot: 0, parity: 0 };
@@ -371,8 +242,8 @@ unsafe fn consume<S: Schedule, E: TensorElement>(
             let rows = (table.row_offset(work.group + 1) - table.row_offset(work.group)) as u32;
             let stages = stages::<S>(args, rows);
 
-            // Multiply, one group of products in flight: while it runs, wait for the next stage; when the
-            // next is issued, wait for this one and give its stage back.
+            // Multiply, one group of products in flight: while it runs, wait for the next stage;
+            // when the next is issued, wait for this one and give its stage back.
             let mut previous = ring.empty();
             let mut sums: [f32; 128] = core::mem::zeroed();
             for stage in 0..stages {
@@ -416,16 +287,16 @@ fn tile_columns(args: &GemmArgs) -> u32 {
     args.n.div_ceil(TILE_N)
 }
 
-/// Clears the tokens from `live` on in all boxes of a stage: they belong to the next group or to nobody,
-/// and may be NaN, so clearing one operand would not do. All consumers call it.
+/// Clears the tokens from `live` on in all boxes of a stage: they belong to the next group or to
+/// nobody, and may be NaN, so clearing one operand would not do. All consumers call it.
 ///
 /// The swizzle permutes 16-byte chunks inside a row, and a token is a row in every box.
 #[inline(always)]
 unsafe fn clear_rows_from(stage: u32, live: u32) {
     let consumer = thread_index() - WARPGROUP;
     let end = STAGE_BYTES / BLOCK_BYTES * BLOCK_BYTES;
-    // SAFETY: the stage is full, and free for the async proxy again only after the barrier below and the
-    // products after it.
+    // SAFETY: the stage is full, and free for the async proxy again only after the barrier below
+    // and the products after it.
     unsafe {
         let mut block = stage;
         while block < stage + end {
@@ -472,8 +343,8 @@ unsafe fn store_slabs<const D: u32, const PLAIN: bool>(
 ) {
     let lane = lane_index();
     let warp_row = half.work.row + 64 * half.index + 16 * (thread_index() % WARPGROUP / 32);
-    // SAFETY: the whole warp comes here, and the tile's elements belong to its lanes as the fragment layout
-    // of wgmma says.
+    // SAFETY: the whole warp comes here, and the tile's elements belong to its lanes as the
+    // fragment layout of wgmma says.
     unsafe {
         let upper = epilogue.row(warp_row + lane / 4, half.live_rows);
         let lower = epilogue.row(warp_row + lane / 4 + 8, half.live_rows);

@@ -1,5 +1,5 @@
-//! Global memory: `load_constant_*` by the read-only road, `load_*` and `store_*` by the ordinary one, wide
-//! accesses, and accesses under a condition.
+//! Global memory: `load_constant_*` by the read-only road, `load_*` and `store_*` by the ordinary
+//! one, wide accesses, and accesses under a condition.
 //!
 //! A condition costs no branch: the instruction is predicated.
 
@@ -338,12 +338,13 @@ pub unsafe fn store_u32x4(address: u64, value: [u32; 4]) {
     }
 }
 
-/// Loads four bytes that are constant if `condition` holds, else gives zero: `ld.global.nc.b32` under a predicate (PTX manual, "Data
-/// Movement and Conversion Instructions: ld").
+/// Loads four bytes that are constant if `condition` holds, else gives zero: `ld.global.nc.b32`
+/// under a predicate (PTX manual, "Data Movement and Conversion Instructions: ld").
 ///
 /// # Safety
 ///
-/// If `condition` holds, the 4 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+/// If `condition` holds, the 4 aligned bytes at `address` are global memory that nobody writes
+/// while the kernel runs.
 #[inline(always)]
 pub unsafe fn load_constant_u32_if(condition: bool, address: u64) -> u32 {
     let a: u32;
@@ -363,12 +364,14 @@ pub unsafe fn load_constant_u32_if(condition: bool, address: u64) -> u32 {
     a
 }
 
-/// Loads two binary32 that are constant if `condition` holds, else gives zero: `ld.global.nc.v2.b32` under a predicate (PTX manual, "Data
-/// Movement and Conversion Instructions: ld").
+/// Loads two binary32 that are constant if `condition` holds, else gives zero:
+/// `ld.global.nc.v2.b32` under a predicate (PTX manual, "Data Movement and Conversion Instructions:
+/// ld").
 ///
 /// # Safety
 ///
-/// If `condition` holds, the 8 aligned bytes at `address` are global memory that nobody writes while the kernel runs.
+/// If `condition` holds, the 8 aligned bytes at `address` are global memory that nobody writes
+/// while the kernel runs.
 #[inline(always)]
 pub unsafe fn load_constant_f32x2_if(condition: bool, address: u64) -> [f32; 2] {
     let (a, b): (f32, f32);
@@ -390,12 +393,13 @@ pub unsafe fn load_constant_f32x2_if(condition: bool, address: u64) -> [f32; 2] 
     [a, b]
 }
 
-/// Loads four bytes if `condition` holds, else gives zero: `ld.global.b32` under a predicate (PTX manual, "Data
-/// Movement and Conversion Instructions: ld").
+/// Loads four bytes if `condition` holds, else gives zero: `ld.global.b32` under a predicate (PTX
+/// manual, "Data Movement and Conversion Instructions: ld").
 ///
 /// # Safety
 ///
-/// If `condition` holds, the 4 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+/// If `condition` holds, the 4 aligned bytes at `address` are global memory that no other thread
+/// writes meanwhile.
 #[inline(always)]
 pub unsafe fn load_u32_if(condition: bool, address: u64) -> u32 {
     let a: u32;
@@ -415,12 +419,13 @@ pub unsafe fn load_u32_if(condition: bool, address: u64) -> u32 {
     a
 }
 
-/// Loads two binary32 if `condition` holds, else gives zero: `ld.global.v2.b32` under a predicate (PTX manual, "Data
-/// Movement and Conversion Instructions: ld").
+/// Loads two binary32 if `condition` holds, else gives zero: `ld.global.v2.b32` under a predicate
+/// (PTX manual, "Data Movement and Conversion Instructions: ld").
 ///
 /// # Safety
 ///
-/// If `condition` holds, the 8 aligned bytes at `address` are global memory that no other thread writes meanwhile.
+/// If `condition` holds, the 8 aligned bytes at `address` are global memory that no other thread
+/// writes meanwhile.
 #[inline(always)]
 pub unsafe fn load_f32x2_if(condition: bool, address: u64) -> [f32; 2] {
     let (a, b): (f32, f32);
@@ -442,12 +447,13 @@ pub unsafe fn load_f32x2_if(condition: bool, address: u64) -> [f32; 2] {
     [a, b]
 }
 
-/// Stores two binary32 if `condition` holds: `st.global.v2.b32` under a predicate (PTX manual, "Data Movement and
-/// Conversion Instructions: st").
+/// Stores two binary32 if `condition` holds: `st.global.v2.b32` under a predicate (PTX manual,
+/// "Data Movement and Conversion Instructions: st").
 ///
 /// # Safety
 ///
-/// If `condition` holds, the 8 aligned bytes at `address` are global memory that belongs to this thread.
+/// If `condition` holds, the 8 aligned bytes at `address` are global memory that belongs to this
+/// thread.
 #[inline(always)]
 pub unsafe fn store_f32x2_if(condition: bool, address: u64, value: [f32; 2]) {
     let [a, b] = value;
@@ -466,12 +472,13 @@ pub unsafe fn store_f32x2_if(condition: bool, address: u64, value: [f32; 2]) {
     }
 }
 
-/// Stores sixteen bytes if `condition` holds: `st.global.v4.b32` under a predicate (PTX manual, "Data Movement and
-/// Conversion Instructions: st").
+/// Stores sixteen bytes if `condition` holds: `st.global.v4.b32` under a predicate (PTX manual,
+/// "Data Movement and Conversion Instructions: st").
 ///
 /// # Safety
 ///
-/// If `condition` holds, the 16 aligned bytes at `address` are global memory that belongs to this thread.
+/// If `condition` holds, the 16 aligned bytes at `address` are global memory that belongs to this
+/// thread.
 #[inline(always)]
 pub unsafe fn store_u32x4_if(condition: bool, address: u64, value: [u32; 4]) {
     let [a, b, c, d] = value;

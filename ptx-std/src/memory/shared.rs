@@ -1,8 +1,8 @@
 //! The block's shared memory, by address in the `.shared` window.
 
-/// Declares the dynamic shared memory of the kernels of this crate; call it once, at module level, in
-/// the crate that is compiled to PTX (PTX manual, "State Spaces:
-/// Shared State Space", `.extern .shared`). Declares nothing off the device.
+/// Declares the dynamic shared memory of the kernels of this crate; call it once, at module level,
+/// in the crate that is compiled to PTX (PTX manual, "State Spaces: Shared State Space", `.extern
+/// .shared`). Declares nothing off the device.
 #[macro_export]
 macro_rules! declare_shared_memory {
     () => {

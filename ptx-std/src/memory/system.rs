@@ -1,6 +1,6 @@
 //! Memory that the host and other devices use at the same time.
-/// Loads four bytes that another device or the host may write meanwhile: `ld.relaxed.sys.global.b32`
-/// (PTX manual, "Data Movement and Conversion Instructions: ld").
+/// Loads four bytes that another device or the host may write meanwhile:
+/// `ld.relaxed.sys.global.b32` (PTX manual, "Data Movement and Conversion Instructions: ld").
 ///
 /// # Safety
 ///
@@ -40,8 +40,8 @@ pub unsafe fn store_system_release_u32(address: u64, value: u32) {
     }
 }
 
-/// Replaces `expected` by `desired` and returns what was there: `atom.acq_rel.sys.global.cas.b32` (PTX
-/// manual, "Parallel Synchronization and Communication Instructions: atom").
+/// Replaces `expected` by `desired` and returns what was there: `atom.acq_rel.sys.global.cas.b32`
+/// (PTX manual, "Parallel Synchronization and Communication Instructions: atom").
 ///
 /// `core`'s atomics work on the device too, but LLVM drops acquire and release from most of their
 /// read-modify-write forms; where order matters, say it in PTX.

@@ -11,7 +11,8 @@ use super::ffi::{
 };
 use crate::error::{Error, Kind, Result};
 
-/// The oldest driver whose compiler reads the kernels (PTX ISA 8.6), as `cuDriverGetVersion` says it.
+/// The oldest driver whose compiler reads the kernels (PTX ISA 8.6), as `cuDriverGetVersion` puts
+/// it.
 const MINIMUM_VERSION: i32 = 12_070;
 
 /// Names under which the driver's library is found, best first.
@@ -80,7 +81,8 @@ driver_table! {
 
     // Memory.
     cuMemPoolCreate => mem_pool_create(pool: *mut CuPool, properties: *const MemPoolProps);
-    cuMemPoolSetAttribute => mem_pool_set_attribute(pool: CuPool, attribute: u32, value: *mut c_void);
+    cuMemPoolSetAttribute => mem_pool_set_attribute(
+        pool: CuPool, attribute: u32, value: *mut c_void);
     cuMemAllocFromPoolAsync => mem_alloc_from_pool_async(
         address: *mut u64, bytes: usize, pool: CuPool, stream: CuStream);
     cuMemFreeAsync => mem_free_async(address: u64, stream: CuStream);
@@ -278,8 +280,8 @@ fn open(path: &OsStr) -> Result<Library, String> {
 /// # Safety
 /// `T` is the function pointer type of what `library` exports under `name`.
 unsafe fn symbol<T: Copy>(library: &Library, path: &OsStr, name: &str) -> Result<T> {
-    // SAFETY: the caller vouches for `T`; the copy does not outlive the library, since `Driver` holds
-    // both.
+    // SAFETY: the caller vouches for `T`; the copy does not outlive the library, since `Driver`
+    // holds both.
     match unsafe { library.get::<T>(name.as_bytes()) } {
         Ok(symbol) => Ok(*symbol),
         Err(_) => {

@@ -1,9 +1,9 @@
 //! Device memory: allocated and freed in stream order, or lent by other libraries.
 //!
 //! A block has a home stream, the one that allocated it and will free it, and users: other streams
-//! that worked on it. When the last handle goes, the home stream waits (on the device) for the users
-//! and frees. While one of these streams is being captured it takes no such commands, since they
-//! would become part of the graph; the release is then handed to that stream for later.
+//! that worked on it. When the last handle goes, the home stream waits (on the device) for the
+//! users and frees. While one of these streams is being captured it takes no such commands, since
+//! they would become part of the graph; the release is then handed to that stream for later.
 
 use std::any::Any;
 use std::fmt;

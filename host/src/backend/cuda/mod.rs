@@ -5,10 +5,10 @@
 //! functions), `tensor_map`, `graph`.
 //!
 //! Rules that hold throughout:
-//! - **A context is never closed, a module never unloaded**; everything else is destroyed by the one
-//!   owner of its handle.
-//! - **Memory outlives the work that uses it**: it is freed in stream order, after every stream that
-//!   noted a use, and a graph holds what its nodes use.
+//! - **A context is never closed, a module never unloaded**; everything else is destroyed by the
+//!   one owner of its handle.
+//! - **Memory outlives the work that uses it**: it is freed in stream order, after every stream
+//!   that noted a use, and a graph holds what its nodes use.
 //! - **A destructor never adds commands to a capture**, and never runs under a lock that it takes.
 #![allow(unsafe_code)] // calls into the driver; each one says why it is sound
 

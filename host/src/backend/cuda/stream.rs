@@ -214,11 +214,11 @@ impl CudaStream {
 /// multiples of 16 bytes, at least one element, and aligned (borrowed memory may not be).
 fn has_tensor_maps(tensors: &[Tensor]) -> bool {
     tensors.iter().all(|tensor| {
-        let aligned = tensor.address().is_some_and(|address| address % 16 == 0);
+        let aligned = tensor.address().is_some_and(|address| address.is_multiple_of(16));
         matches!(tensor.dtype(), DType::Bf16 | DType::F16)
             && aligned
             && !tensor.is_empty()
-            && tensor.shape()[1] % 8 == 0
+            && tensor.shape()[1].is_multiple_of(8)
     })
 }
 

@@ -279,8 +279,8 @@ impl StreamCore {
             // SAFETY: the stream is alive as long as `self` and, under the lock, not capturing.
             let _ = unsafe { event.hold_back(self.handle) };
         }
-        // SAFETY: the address came from `allocate`, and `Block` releases it once. All work that uses
-        // it lies before on this stream or before the events.
+        // SAFETY: the address came from `allocate`, and `Block` releases it once. All work that
+        // uses it lies before on this stream or before the events.
         let _ = unsafe { driver.mem_free_async(release.address, self.handle) };
         drop(state);
         drop(release); // may hold the last handle to this very stream

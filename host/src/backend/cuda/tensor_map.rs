@@ -21,7 +21,7 @@ pub(super) fn encode(driver: &Driver, descriptor: &MapDescriptor) -> Result<Tens
     if !(2..=3).contains(&rank) {
         return Err(Error::invalid(format!("tensor map: rank {rank} was given, 2 or 3 is needed")));
     }
-    if address % UNIT != 0 {
+    if !address.is_multiple_of(UNIT) {
         return Err(Error::unsupported(format!(
             "tensor copies need addresses that are multiples of 16, {address:#x} was given; \
              move the tensor, or ask for KernelChoice::Simt"
@@ -76,7 +76,7 @@ fn broken_rule(map: &MapDescriptor) -> Option<String> {
     }
     for (index, &stride) in map.strides.iter().take(map.rank.saturating_sub(1)).enumerate() {
         let dimension = index + 1;
-        if stride % UNIT != 0 {
+        if !stride.is_multiple_of(UNIT) {
             return Some(format!(
                 "the pitch of dimension {dimension} is {stride} bytes, a multiple of 16 is needed; \
                  pad the features to a multiple of {}",
@@ -90,7 +90,7 @@ fn broken_rule(map: &MapDescriptor) -> Option<String> {
         }
     }
     let row = u64::from(map.tile[0]) * bytes;
-    if row % UNIT != 0 {
+    if !row.is_multiple_of(UNIT) {
         return Some(format!("a box row has {row} bytes, a multiple of 16 is needed"));
     }
     if row > SWIZZLE_BYTES {

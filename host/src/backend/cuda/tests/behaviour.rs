@@ -272,7 +272,8 @@ fn launches_carry_what_the_table_says() {
     let (threads, shared, name) = (setup.threads, setup.shared_bytes, setup.name);
     let line = |x, y| {
         format!(
-            "launch {name} on 1: {x} x {y} blocks, {threads} threads, {shared} bytes, first argument abcd\n"
+            "launch {name} on 1: {x} x {y} blocks, {threads} threads, {shared} bytes, \
+             first argument abcd\n"
         )
     };
     assert_eq!(fake.notes(), format!("load\n{}{}", line(1, 1), line(3, 2)));

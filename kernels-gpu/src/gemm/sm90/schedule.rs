@@ -1,0 +1,145 @@
+//! What differs between the passes: the boxes that are copied and the descriptors that name them.
+
+use ptx_std::mbarrier::Barrier;
+use ptx_std::tma::{load_2d, load_3d};
+use ptx_std::wgmma::{Descriptor, KMajor, Layout, MnMajor};
+
+use super::{A_BYTES, BLOCK_BYTES, TILE_M, TILE_N};
+
+/// One stage's copies: where to, from which maps, for which part of the product.
+pub struct Copies {
+    /// Address of the stage.
+    pub stage: u32,
+    /// The barrier that counts the copies' bytes.
+    pub full: Barrier,
+    /// Map of the left operand.
+    pub a_map: u64,
+    /// Map of the right operand.
+    pub b_map: u64,
+    /// Group coordinate of the right operand, where its map has one.
+    pub b_group: u32,
+    /// First row of the group in the token buffer.
+    pub token: u32,
+    /// First row of the tile in the group's output.
+    pub row: u32,
+    /// First column of the tile.
+    pub column: u32,
+    /// First reduction index of the stage.
+    pub reduction: u32,
+}
+
+/// How the operands of a pass lie, in memory and in a stage.
+pub trait Schedule {
+    /// Layout of the left operand in a stage.
+    type A: Layout;
+    /// Layout of the right operand in a stage.
+    type B: Layout;
+    /// Whether the reduction runs over the rows of the group; else the output's rows do.
+    const RAGGED_REDUCTION: bool;
+
+    /// Issues the copies of a stage, [`STAGE_BYTES`](super::STAGE_BYTES) in all.
+    ///
+    /// # Safety
+    ///
+    /// One thread calls it; the stage is free and its barrier expects the bytes.
+    unsafe fn copy(copies: &Copies);
+
+    /// The left operand of the consumer `index`, 64 rows, in the stage at `stage`.
+    fn a(stage: u32, index: u32) -> Descriptor<Self::A>;
+
+    /// The right operand in the stage at `stage`.
+    fn b(stage: u32) -> Descriptor<Self::B>;
+}
+
+/// `Y_g = X_g · W_gᵀ`.
+pub struct Fprop;
+/// `dX_g = dY_g · W_g`.
+pub struct Dgrad;
+/// `dW_g = dY_gᵀ · X_g`.
+pub struct Wgrad;
+
+impl Schedule for Fprop {
+    type A = KMajor;
+    type B = KMajor;
+    const RAGGED_REDUCTION: bool = false;
+
+    #[inline(always)]
+    unsafe fn copy(c: &Copies) {
+        // SAFETY: handed to the caller.
+        unsafe {
+            load_2d(c.stage, c.a_map, c.reduction, c.token + c.row, c.full);
+            load_3d(c.stage + A_BYTES, c.b_map, c.reduction, c.column, c.b_group, c.full);
+        }
+    }
+
+    #[inline(always)]
+    fn a(stage: u32, index: u32) -> Descriptor<KMajor> {
+        Descriptor::k_major(stage + index * BLOCK_BYTES)
+    }
+
+    #[inline(always)]
+    fn b(stage: u32) -> Descriptor<KMajor> {
+        Descriptor::k_major(stage + A_BYTES)
+    }
+}
+
+impl Schedule for Dgrad {
+    type A = KMajor;
+    type B = MnMajor;
+    const RAGGED_REDUCTION: bool = false;
+
+    #[inline(always)]
+    unsafe fn copy(c: &Copies) {
+        // SAFETY: handed to the caller.
+        unsafe {
+            load_2d(c.stage, c.a_map, c.reduction, c.token + c.row, c.full);
+            for block in 0..TILE_N / 64 {
+                let destination = c.stage + A_BYTES + block * BLOCK_BYTES;
+                let column = c.column + 64 * block;
+                load_3d(destination, c.b_map, column, c.reduction, c.b_group, c.full);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn a(stage: u32, index: u32) -> Descriptor<KMajor> {
+        Descriptor::k_major(stage + index * BLOCK_BYTES)
+    }
+
+    #[inline(always)]
+    fn b(stage: u32) -> Descriptor<MnMajor> {
+        Descriptor::mn_major(stage + A_BYTES, BLOCK_BYTES)
+    }
+}
+
+impl Schedule for Wgrad {
+    type A = MnMajor;
+    type B = MnMajor;
+    const RAGGED_REDUCTION: bool = true;
+
+    #[inline(always)]
+    unsafe fn copy(c: &Copies) {
+        let token = c.token + c.reduction;
+        // SAFETY: handed to the caller.
+        unsafe {
+            for block in 0..TILE_M / 64 {
+                let destination = c.stage + block * BLOCK_BYTES;
+                load_2d(destination, c.a_map, c.row + 64 * block, token, c.full);
+            }
+            for block in 0..TILE_N / 64 {
+                let destination = c.stage + A_BYTES + block * BLOCK_BYTES;
+                load_2d(destination, c.b_map, c.column + 64 * block, token, c.full);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn a(stage: u32, index: u32) -> Descriptor<MnMajor> {
+        Descriptor::mn_major(stage + index * BLOCK_BYTES, BLOCK_BYTES)
+    }
+
+    #[inline(always)]
+    fn b(stage: u32) -> Descriptor<MnMajor> {
+        Descriptor::mn_major(stage + A_BYTES, BLOCK_BYTES)
+    }
+}
