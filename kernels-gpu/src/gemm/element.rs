@@ -9,6 +9,7 @@ use ptx_std::memory::{
 };
 use ptx_std::wgmma::{Descriptor, Layout, m64n256k64_bf16, m64n256k64_f16};
 
+use super::epilogue::{Epilogue, Fragments, Row};
 use crate::abi::ElementType;
 
 /// An operand's element type.
@@ -26,6 +27,22 @@ pub trait Element {
 
 /// An element type that the tensor cores take.
 pub trait TensorElement: Element {
+    /// It as a [`Kind`].
+    const KIND: u32;
+
+    /// Finishes one row of a plain slab of an output of this type.
+    ///
+    /// # Safety
+    ///
+    /// As [`Epilogue::store_plain_slab`].
+    unsafe fn store_plain_slab(
+        epilogue: &Epilogue,
+        lane: u32,
+        row: &Row,
+        column: u32,
+        values: Fragments,
+    );
+
     /// `d (+)= a · b`, 64 × 256 × 64, asynchronously.
     ///
     /// # Safety
@@ -77,6 +94,20 @@ impl Element for F32 {
 }
 
 impl TensorElement for Bf16 {
+    const KIND: u32 = Kind::BF16;
+
+    #[inline(always)]
+    unsafe fn store_plain_slab(
+        epilogue: &Epilogue,
+        lane: u32,
+        row: &Row,
+        column: u32,
+        values: Fragments,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { epilogue.store_plain_slab::<{ Kind::BF16 }>(lane, row, column, values) }
+    }
+
     #[inline(always)]
     unsafe fn multiply<A: Layout, B: Layout>(
         d: &mut [f32; 128],
@@ -90,6 +121,20 @@ impl TensorElement for Bf16 {
 }
 
 impl TensorElement for F16 {
+    const KIND: u32 = Kind::F16;
+
+    #[inline(always)]
+    unsafe fn store_plain_slab(
+        epilogue: &Epilogue,
+        lane: u32,
+        row: &Row,
+        column: u32,
+        values: Fragments,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { epilogue.store_plain_slab::<{ Kind::F16 }>(lane, row, column, values) }
+    }
+
     #[inline(always)]
     unsafe fn multiply<A: Layout, B: Layout>(
         d: &mut [f32; 128],

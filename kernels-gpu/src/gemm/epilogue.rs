@@ -3,20 +3,28 @@
 //!
 //! The bias is added to the scaled sum, and the former output last; D is not read where beta is
 //! zero.
+//!
+//! A wgmma accumulator is finished by one of two roads. A *plain* output of the operands' type, the
+//! scaled sum alone, is stored slab by slab in straight code ([`Epilogue::store_plain_slab`]). All
+//! else goes chunk by chunk through one piece of code with branches for what there is to add and
+//! for the types ([`Epilogue::store_chunk`]): a copy for every combination would be faster by
+//! little, and slow to load by a lot.
 
 use ptx_std::convert::fma;
 use ptx_std::memory::{
-    load_constant_f32, load_constant_u64, load_f32x2_if, load_u32_if, store_f32x2_if,
-    store_u32x4_if,
+    load_constant_f32, load_constant_f32x2_if, load_constant_u32_if, load_constant_u64,
+    load_f32x4_if, load_u32x2_if, store_f32x4_if, store_u32x2_if, store_u32x4_if,
 };
-use ptx_std::thread::shuffle_xor;
+use ptx_std::thread::{shuffle_xor, shuffle_xor_f32};
 
 use super::element::Kind;
 use crate::abi::GemmArgs;
 use crate::table::Table;
 
-/// Columns of a slab, the unit in which [`Epilogue::store_slab`] works: four 8-column fragments.
+/// Columns of a slab, the unit of [`Epilogue::store_plain_slab`]: four 8-column fragments.
 pub const SLAB: u32 = 32;
+/// Columns of a chunk, the unit of [`Epilogue::store_chunk`]: four pairs of fragments.
+pub const CHUNK: u32 = 64;
 
 /// The epilogue of one group.
 pub struct Epilogue {
@@ -113,51 +121,131 @@ impl Epilogue {
         }
     }
 
-    /// Finishes one row of a slab of a wgmma accumulator: `values[j]` are the two neighbours of
-    /// fragment `j`, at columns `column + 8 j + 2 (lane % 4)`.
+    /// Finishes one row of a plain slab of a wgmma accumulator: `values[j]` are the two neighbours
+    /// of fragment `j`, at columns `column + 8 j + 2 (lane % 4)`.
     ///
     /// # Safety
     ///
     /// The whole warp calls it together, with `column` a multiple of eight below `n`. The elements
     /// of `row` at columns below `n` belong to the warp. The number of columns is a multiple of
-    /// eight, D is aligned to 16 bytes, the bias to two of its elements. `D` is the kind of the
-    /// output, `PLAIN` that of [`Epilogue::is_plain`].
+    /// eight, D is aligned to 16 bytes. The output is plain and of the 16-bit kind `D`.
     #[inline(always)]
-    pub unsafe fn store_slab<const D: u32, const PLAIN: bool>(
+    pub unsafe fn store_plain_slab<const D: u32>(
         &self,
         lane: u32,
         row: &Row,
         column: u32,
         values: Fragments,
     ) {
+        const { assert!(D != Kind::F32, "pairs of results are packed in words") };
         // A fragment is inside the output or outside as a whole.
-        let kind = Kind(D);
         let quad_lane = lane % 4;
-        let columns = self.n - column;
-        let own_column = column + 2 * quad_lane;
-
-        // SAFETY: the caller keeps the contract above; lanes without a live row load and store
+        let live = row.live && 8 * quad_lane < self.n - column;
+        let address = row.address + 2 * u64::from(column + 8 * quad_lane);
+        let packed = values.map(|pair| Kind(D).pack(pair.map(|sum| self.alpha * sum)));
+        // SAFETY: the caller keeps the contract above; lanes without a live row or fragment store
         // nothing.
+        unsafe { store_u32x4_if(live, address, transpose_quad(lane, packed)) }
+    }
+
+    /// Finishes a chunk of a wgmma accumulator, of which `sums` are a thread's 32, in two rows.
+    ///
+    /// # Safety
+    ///
+    /// The whole warp calls it together, with `column` a multiple of eight below `n`. The elements
+    /// of both rows at columns below `n` belong to the warp. The number of columns is a multiple of
+    /// eight, D is aligned to 16 bytes, the bias to two of its elements.
+    #[inline(always)]
+    pub unsafe fn store_chunk(
+        &self,
+        lane: u32,
+        upper: &Row,
+        lower: &Row,
+        column: u32,
+        sums: &Chunk,
+    ) {
+        // A thread's runs begin 16 columns apart, each inside one fragment.
+        let in_pair = 8 * (lane & 1) + 2 * (lane & 2);
+        let columns = Columns { first: column + in_pair, left: self.n - column - 8 * (lane & 1) };
+
+        // SAFETY: the caller keeps the contract above; only runs inside the output are loaded and
+        // stored, of live rows.
         unsafe {
-            // Scale, add the bias, add the former output.
-            let [a, b, c, d] = values;
-            let values = [
-                self.finish_fragment::<D, PLAIN>(row, own_column, true, a),
-                self.finish_fragment::<D, PLAIN>(row, own_column + 8, 8 < columns, b),
-                self.finish_fragment::<D, PLAIN>(row, own_column + 16, 16 < columns, c),
-                self.finish_fragment::<D, PLAIN>(row, own_column + 24, 24 < columns, d),
-            ];
+            // Collect runs and scale them.
+            let scale = |run: Run| run.map(|sum| self.alpha * sum);
+            let mut above = gather_runs(lane, sums, 0).map(scale);
+            let mut below = gather_runs(lane, sums, 2).map(scale);
+
+            // Add the bias.
+            if self.bias != 0 {
+                let bias = self.load_bias(&columns);
+                above = add_runs(above, upper.scale, bias);
+                below = add_runs(below, lower.scale, bias);
+            }
+
+            // Add the former output. All of it is loaded before any is used.
+            if self.beta != 0.0 {
+                let [former_above, former_below] = match self.d_kind.0 {
+                    Kind::BF16 => load_former::<{ Kind::BF16 }>(upper, lower, &columns),
+                    Kind::F16 => load_former::<{ Kind::F16 }>(upper, lower, &columns),
+                    _ => load_former::<{ Kind::F32 }>(upper, lower, &columns),
+                };
+                above = add_runs(above, self.beta, former_above);
+                below = add_runs(below, self.beta, former_below);
+            }
 
             // Round and store.
-            if kind.is_f32() {
-                store_pairs(row, own_column, columns, values);
-            } else {
-                let live = row.live && 8 * quad_lane < columns;
-                let address = row.address + 2 * u64::from(column + 8 * quad_lane);
-                let packed = transpose_quad(lane, values.map(|pair| kind.pack(pair)));
-                store_u32x4_if(live, address, packed);
+            match self.d_kind.0 {
+                Kind::BF16 => {
+                    upper.store::<{ Kind::BF16 }>(&columns, above);
+                    lower.store::<{ Kind::BF16 }>(&columns, below);
+                }
+                Kind::F16 => {
+                    upper.store::<{ Kind::F16 }>(&columns, above);
+                    lower.store::<{ Kind::F16 }>(&columns, below);
+                }
+                _ => {
+                    upper.store::<{ Kind::F32 }>(&columns, above);
+                    lower.store::<{ Kind::F32 }>(&columns, below);
+                }
             }
         }
+    }
+
+    /// The bias of a thread's columns, zeros outside the output.
+    #[inline(always)]
+    unsafe fn load_bias(&self, columns: &Columns) -> Runs {
+        // SAFETY: handed to the caller.
+        unsafe {
+            match self.bias_kind.0 {
+                Kind::BF16 => self.load_bias_of::<{ Kind::BF16 }>(columns),
+                Kind::F16 => self.load_bias_of::<{ Kind::F16 }>(columns),
+                _ => self.load_bias_of::<{ Kind::F32 }>(columns),
+            }
+        }
+    }
+
+    /// [`Epilogue::load_bias`] of the kind `B`, in pairs: it need not be aligned to more.
+    #[inline(always)]
+    unsafe fn load_bias_of<const B: u32>(&self, columns: &Columns) -> Runs {
+        let kind = Kind(B);
+        let first = self.bias + u64::from(columns.first) * kind.bytes();
+        let load = |inside: bool, address: u64| {
+            // SAFETY: handed to the caller.
+            unsafe {
+                if kind.is_f32() {
+                    load_constant_f32x2_if(inside, address)
+                } else {
+                    kind.unpack(load_constant_u32_if(inside, address))
+                }
+            }
+        };
+        [0, 1, 2, 3].map(|run| {
+            let address = first + 16 * u64::from(run) * kind.bytes();
+            let [a, b] = load(columns.inside(run), address);
+            let [c, d] = load(columns.inside(run), address + 2 * kind.bytes());
+            [a, b, c, d]
+        })
     }
 
     /// Whether the output is the scaled sum alone: no bias, nothing of the former output.
@@ -184,62 +272,35 @@ impl Epilogue {
         let scale = if live { unsafe { self.row_scale(index) } } else { 0.0 };
         Row { live, scale, address: self.address(index, 0) }
     }
-
-    /// What is stored for the two `sums` at `column` and its right neighbour, if those are inside
-    /// the output (`inside`) and the row is live.
-    #[inline(always)]
-    unsafe fn finish_fragment<const D: u32, const PLAIN: bool>(
-        &self,
-        row: &Row,
-        column: u32,
-        inside: bool,
-        sums: [f32; 2],
-    ) -> [f32; 2] {
-        let values = sums.map(|sum| self.alpha * sum);
-        if PLAIN {
-            return values;
-        }
-        // SAFETY: only columns inside the output are loaded, of live rows.
-        unsafe {
-            let has_bias = self.bias != 0 && inside;
-            let at = self.bias + u64::from(column) * self.bias_kind.bytes();
-            let values = add(values, row.scale, load_pair(self.bias_kind, has_bias, at));
-            let has_former = self.beta != 0.0 && inside && row.live;
-            let at = row.address + u64::from(column) * Kind(D).bytes();
-            add(values, self.beta, load_pair(Kind(D), has_former, at))
-        }
-    }
-}
-
-/// Two neighbours of a kind that may be known at run time only, if `condition` holds, else zeros.
-/// No branches: the accumulators leave no registers for the two sides of one.
-#[inline(always)]
-unsafe fn load_pair(kind: Kind, condition: bool, address: u64) -> [f32; 2] {
-    // SAFETY: the caller vouches for the address.
-    unsafe {
-        let wide = load_f32x2_if(condition && kind.is_f32(), address);
-        let narrow = kind.unpack(load_u32_if(condition && !kind.is_f32(), address));
-        if kind.is_f32() { wide } else { narrow }
-    }
-}
-
-/// Stores binary32 results at a thread's columns, of which `columns` are left from the slab's first
-/// on.
-#[inline(always)]
-unsafe fn store_pairs(row: &Row, column: u32, columns: u32, [a, b, c, d]: Fragments) {
-    let at = row.address + 4 * u64::from(column);
-    let live = |j: u32| row.live && 8 * j < columns;
-    // SAFETY: only fragments inside the output are stored, of live rows.
-    unsafe {
-        store_f32x2_if(live(0), at, a);
-        store_f32x2_if(live(1), at + 32, b);
-        store_f32x2_if(live(2), at + 64, c);
-        store_f32x2_if(live(3), at + 96, d);
-    }
 }
 
 /// One thread's columns of a slab, in one row: two neighbours in each of four fragments.
 pub type Fragments = [[f32; 2]; 4];
+
+/// One thread's sums of a chunk: fragment `j` has `4 j` and `4 j + 1` in the upper row, `4 j + 2` and
+/// `4 j + 3` in the lower.
+pub type Chunk = [f32; 32];
+
+/// Four neighbours in a row.
+type Run = [f32; 4];
+
+/// One thread's columns of a chunk, in one row.
+type Runs = [Run; 4];
+
+/// Which columns a thread's runs have: run `i` starts at `first + 16 i`.
+struct Columns {
+    first: u32,
+    /// Columns of the output from the first run's fragment on, perhaps none.
+    left: u32,
+}
+
+impl Columns {
+    /// Whether a run is inside the output, where its fragment is as a whole.
+    #[inline(always)]
+    fn inside(&self, run: u32) -> bool {
+        16 * run < self.left
+    }
+}
 
 /// A row of a group's output.
 pub struct Row {
@@ -251,10 +312,97 @@ pub struct Row {
     address: u64,
 }
 
+impl Row {
+    /// Loads a thread's columns, of kind `D`; zeros outside the output.
+    #[inline(always)]
+    unsafe fn load<const D: u32>(&self, columns: &Columns) -> Runs {
+        let kind = Kind(D);
+        let first = self.address + u64::from(columns.first) * kind.bytes();
+        [0, 1, 2, 3].map(|run| {
+            let live = self.live && columns.inside(run);
+            let address = first + 16 * u64::from(run) * kind.bytes();
+            // SAFETY: handed to the caller.
+            unsafe {
+                if kind.is_f32() {
+                    load_f32x4_if(live, address)
+                } else {
+                    let [low, high] = load_u32x2_if(live, address).map(|bits| kind.unpack(bits));
+                    [low[0], low[1], high[0], high[1]]
+                }
+            }
+        })
+    }
+
+    /// Rounds and stores a thread's columns, of kind `D`, as far as they are inside the output.
+    #[inline(always)]
+    unsafe fn store<const D: u32>(&self, columns: &Columns, [a, b, c, d]: Runs) {
+        let kind = Kind(D);
+        let first = self.address + u64::from(columns.first) * kind.bytes();
+        let store = |run: u32, values: Run| {
+            let live = self.live && columns.inside(run);
+            let address = first + 16 * u64::from(run) * kind.bytes();
+            // SAFETY: handed to the caller.
+            unsafe {
+                if kind.is_f32() {
+                    store_f32x4_if(live, address, values);
+                } else {
+                    let [a, b, c, d] = values;
+                    store_u32x2_if(live, address, [kind.pack([a, b]), kind.pack([c, d])]);
+                }
+            }
+        };
+        store(0, a);
+        store(1, b);
+        store(2, c);
+        store(3, d);
+    }
+}
+
+/// The former output of a thread's columns in both rows.
+#[inline(always)]
+unsafe fn load_former<const D: u32>(upper: &Row, lower: &Row, columns: &Columns) -> [Runs; 2] {
+    // SAFETY: handed to the caller.
+    unsafe { [upper.load::<D>(columns), lower.load::<D>(columns)] }
+}
+
 /// `values + factor · terms`.
 #[inline(always)]
-fn add([a, b]: [f32; 2], factor: f32, [s, t]: [f32; 2]) -> [f32; 2] {
-    [fma(factor, s, a), fma(factor, t, b)]
+fn add_runs([a, b, c, d]: Runs, factor: f32, [p, q, r, s]: Runs) -> Runs {
+    [add(a, factor, p), add(b, factor, q), add(c, factor, r), add(d, factor, s)]
+}
+
+/// `values + factor · terms`.
+#[inline(always)]
+fn add([a, b, c, d]: Run, factor: f32, [p, q, r, s]: Run) -> Run {
+    [fma(factor, p, a), fma(factor, q, b), fma(factor, r, c), fma(factor, s, d)]
+}
+
+/// A thread's runs of a chunk, in the upper row (`row` 0) or the lower (2).
+#[inline(always)]
+unsafe fn gather_runs(lane: u32, sums: &Chunk, row: usize) -> Runs {
+    // SAFETY: the caller brings the whole warp.
+    unsafe {
+        [
+            gather_run(lane, [sums[row], sums[row + 1]], [sums[row + 4], sums[row + 5]]),
+            gather_run(lane, [sums[row + 8], sums[row + 9]], [sums[row + 12], sums[row + 13]]),
+            gather_run(lane, [sums[row + 16], sums[row + 17]], [sums[row + 20], sums[row + 21]]),
+            gather_run(lane, [sums[row + 24], sums[row + 25]], [sums[row + 28], sums[row + 29]]),
+        ]
+    }
+}
+
+/// Exchanges two columns of each of two fragments for four of one: the even lanes of a quad get the
+/// halves of the left fragment, the odd lanes those of the right. What a quad then stores is 64
+/// contiguous bytes in pieces of 16 (binary32).
+#[inline(always)]
+unsafe fn gather_run(lane: u32, left: [f32; 2], right: [f32; 2]) -> Run {
+    let odd = lane & 1 != 0;
+    // SAFETY: the caller brings the whole warp.
+    unsafe {
+        let a = shuffle_xor_f32(if odd { left[0] } else { right[0] }, 1);
+        let b = shuffle_xor_f32(if odd { left[1] } else { right[1] }, 1);
+        if odd { [a, b, right[0], right[1]] } else { [left[0], left[1], a, b] }
+    }
 }
 
 /// Transposes a 4 × 4 matrix of words over the lanes of a quad: lane `t` gives row `t` and gets

@@ -35,8 +35,8 @@ use ptx_std::wgmma::{finish_n256, wait};
 
 use self::schedule::{Copies, Schedule};
 
-use super::element::{Kind, TensorElement};
-use super::epilogue::{Epilogue, Row, SLAB};
+use super::element::TensorElement;
+use super::epilogue::{CHUNK, Chunk, Epilogue, Row, SLAB};
 use super::scheduler::{Scheduler, Work};
 use crate::abi::{GemmArgs, TensorMap};
 use crate::table::Table;
@@ -272,10 +272,10 @@ unsafe fn consume<S: Schedule, E: TensorElement>(
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { rows };
             let epilogue = Epilogue::new(args, table, work.group);
             let half = Half { work, index, live_rows };
-            if epilogue.is_plain() {
-                store_half::<true>(&epilogue, &half, &sums);
+            if epilogue.is_plain() && epilogue.kind().0 == E::KIND {
+                store_plain::<E>(&epilogue, &half, &sums);
             } else {
-                store_half::<false>(&epilogue, &half, &sums);
+                store(&epilogue, &half, sums);
             }
         }
     }
@@ -321,51 +321,42 @@ struct Half {
     live_rows: u32,
 }
 
-/// Stores a half, in the kind of the output.
-#[inline(always)]
-unsafe fn store_half<const PLAIN: bool>(epilogue: &Epilogue, half: &Half, sums: &[f32; 128]) {
-    // SAFETY: handed to the caller; the kind is that of the epilogue.
-    unsafe {
-        match epilogue.kind().0 {
-            Kind::BF16 => store_slabs::<{ Kind::BF16 }, PLAIN>(epilogue, half, sums),
-            Kind::F16 => store_slabs::<{ Kind::F16 }, PLAIN>(epilogue, half, sums),
-            _ => store_slabs::<{ Kind::F32 }, PLAIN>(epilogue, half, sums),
-        }
+impl Half {
+    /// The two rows that a lane has sums of.
+    #[inline(always)]
+    unsafe fn rows(&self, epilogue: &Epilogue, lane: u32) -> [Row; 2] {
+        let warp_row = self.work.row + 64 * self.index + 16 * (thread_index() % WARPGROUP / 32);
+        let row = warp_row + lane / 4;
+        // SAFETY: there are `live_rows`.
+        unsafe { [epilogue.row(row, self.live_rows), epilogue.row(row + 8, self.live_rows)] }
     }
 }
 
-/// Stores the slabs of a half.
+/// Stores a half whose output is plain and of the operands' kind.
 #[inline(always)]
-unsafe fn store_slabs<const D: u32, const PLAIN: bool>(
-    epilogue: &Epilogue,
-    half: &Half,
-    sums: &[f32; 128],
-) {
+unsafe fn store_plain<E: TensorElement>(epilogue: &Epilogue, half: &Half, sums: &[f32; 128]) {
     let lane = lane_index();
-    let warp_row = half.work.row + 64 * half.index + 16 * (thread_index() % WARPGROUP / 32);
     // SAFETY: the whole warp comes here, and the tile's elements belong to its lanes as the
     // fragment layout of wgmma says.
     unsafe {
-        let upper = epilogue.row(warp_row + lane / 4, half.live_rows);
-        let lower = epilogue.row(warp_row + lane / 4 + 8, half.live_rows);
-        store_slab::<D, PLAIN, 0>(epilogue, lane, &upper, &lower, half.work.column, sums);
-        store_slab::<D, PLAIN, 1>(epilogue, lane, &upper, &lower, half.work.column, sums);
-        store_slab::<D, PLAIN, 2>(epilogue, lane, &upper, &lower, half.work.column, sums);
-        store_slab::<D, PLAIN, 3>(epilogue, lane, &upper, &lower, half.work.column, sums);
-        store_slab::<D, PLAIN, 4>(epilogue, lane, &upper, &lower, half.work.column, sums);
-        store_slab::<D, PLAIN, 5>(epilogue, lane, &upper, &lower, half.work.column, sums);
-        store_slab::<D, PLAIN, 6>(epilogue, lane, &upper, &lower, half.work.column, sums);
-        store_slab::<D, PLAIN, 7>(epilogue, lane, &upper, &lower, half.work.column, sums);
+        let rows = half.rows(epilogue, lane);
+        store_plain_slab::<E, 0>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 1>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 2>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 3>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 4>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 5>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 6>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 7>(epilogue, lane, &rows, half.work.column, sums);
     }
 }
 
 /// Stores slab `INDEX`: four fragments of four sums, two for the upper row and two for the lower.
 #[inline(always)]
-unsafe fn store_slab<const D: u32, const PLAIN: bool, const INDEX: usize>(
+unsafe fn store_plain_slab<E: TensorElement, const INDEX: usize>(
     epilogue: &Epilogue,
     lane: u32,
-    upper: &Row,
-    lower: &Row,
+    [upper, lower]: &[Row; 2],
     tile_column: u32,
     sums: &[f32; 128],
 ) {
@@ -382,9 +373,32 @@ unsafe fn store_slab<const D: u32, const PLAIN: bool, const INDEX: usize>(
             [sums[i + 12], sums[i + 13]],
         ]
     };
-    // SAFETY: as in `store_slabs`.
+    // SAFETY: as in `store_plain`.
     unsafe {
-        epilogue.store_slab::<D, PLAIN>(lane, upper, column, fragments(i));
-        epilogue.store_slab::<D, PLAIN>(lane, lower, column, fragments(i + 2));
+        E::store_plain_slab(epilogue, lane, upper, column, fragments(i));
+        E::store_plain_slab(epilogue, lane, lower, column, fragments(i + 2));
+    }
+}
+
+/// Stores a half, whatever its output.
+///
+/// Registers have no index at run time, so each turn of the loop stores the first chunk and moves
+/// the others up. That is one copy of the code, for some hundred moves in all.
+#[inline(always)]
+unsafe fn store(epilogue: &Epilogue, half: &Half, sums: [f32; 128]) {
+    let lane = lane_index();
+    // SAFETY: the arrays have the same elements. The whole warp comes here, and the tile's elements
+    // belong to its lanes as the fragment layout of wgmma says.
+    unsafe {
+        let mut chunks: [Chunk; (TILE_N / CHUNK) as usize] = core::mem::transmute(sums);
+        let [upper, lower] = half.rows(epilogue, lane);
+        let mut column = half.work.column;
+        let end = epilogue.n.min(column + TILE_N);
+        while column < end {
+            let [first, second, third, fourth] = chunks;
+            epilogue.store_chunk(lane, &upper, &lower, column, &first);
+            chunks = [second, third, fourth, fourth];
+            column += CHUNK;
+        }
     }
 }
