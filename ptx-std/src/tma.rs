@@ -41,6 +41,25 @@ pub unsafe fn prefetch_map(map: u64) {
     unsafe { ptx!("prefetch.tensormap [{map}];", map = in(reg64) map, options(nostack)) }
 }
 
+/// Brings global memory into L2: `cp.async.bulk.prefetch.L2.global` (PTX manual, "Data Movement and
+/// Conversion Instructions: cp.async.bulk.prefetch").
+///
+/// # Safety
+///
+/// The `bytes` at `address` are global memory; both are multiples of 16, `bytes` is not zero.
+#[inline(always)]
+pub unsafe fn prefetch_l2(address: u64, bytes: u32) {
+    // SAFETY: the caller vouches for the memory.
+    unsafe {
+        ptx!(
+            "cp.async.bulk.prefetch.L2.global [{address}], {bytes};",
+            address = in(reg64) address,
+            bytes = in(reg32) bytes,
+            options(nostack)
+        )
+    }
+}
+
 /// Copies a box of a two-dimensional tensor to shared memory:
 /// `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes` (PTX manual, "Data
 /// Movement and Conversion Instructions: cp.async.bulk.tensor").

@@ -29,13 +29,13 @@ use ptx_std::sync::{
     block_barrier, claim_registers, elect_one, fence_async_shared, fence_mbarrier_init,
     named_barrier, release_registers, warp_barrier,
 };
-use ptx_std::thread::{lane_index, thread_index, warp_index};
-use ptx_std::tma::prefetch_map;
+use ptx_std::thread::{WARP, lane_index, thread_index, warp_index};
+use ptx_std::tma::{prefetch_l2, prefetch_map};
 use ptx_std::wgmma::{finish_n256, wait};
 
 use self::schedule::{Copies, Schedule};
 
-use super::element::TensorElement;
+use super::element::{Kind, TensorElement};
 use super::epilogue::{CHUNK, Chunk, Epilogue, Row, SLAB};
 use super::scheduler::{Scheduler, Work};
 use crate::abi::{GemmArgs, TensorMap};
@@ -219,6 +219,29 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
                 }
             }
             warp_barrier();
+            if table.beta(work.group) != 0.0 {
+                let live_rows = if S::RAGGED_REDUCTION { args.m } else { rows as u32 };
+                prefetch_former(args, table, &work, live_rows);
+            }
+        }
+    }
+}
+
+/// Brings the former output of a tile into L2, while its last stages are multiplied. The warp's
+/// lanes take a row each in turn.
+#[inline(always)]
+unsafe fn prefetch_former(args: &GemmArgs, table: &Table, work: &Work, live_rows: u32) {
+    let element = Kind(args.d_type).bytes();
+    let bytes = TILE_N.min(args.n - work.column) * element as u32;
+    let end = live_rows.min(work.row + TILE_M);
+    let mut row = work.row + lane_index();
+    // SAFETY: only live elements of the output are named; its rows are multiples of 16 bytes.
+    unsafe {
+        let d = table.d_pointer(work.group);
+        while row < end {
+            let index = u64::from(row) * u64::from(args.n) + u64::from(work.column);
+            prefetch_l2(d + index * element, bytes);
+            row += WARP;
         }
     }
 }
