@@ -171,6 +171,18 @@ impl Epilogue {
         // SAFETY: the caller keeps the contract above; only runs inside the output are loaded and
         // stored, of live rows.
         unsafe {
+            // Ask for the former output, all of it before any is used.
+            let has_former = self.beta != 0.0;
+            let [former_above, former_below] = if has_former {
+                match self.d_kind.0 {
+                    Kind::BF16 => load_former::<{ Kind::BF16 }>(upper, lower, &columns),
+                    Kind::F16 => load_former::<{ Kind::F16 }>(upper, lower, &columns),
+                    _ => load_former::<{ Kind::F32 }>(upper, lower, &columns),
+                }
+            } else {
+                [[[0.0; 4]; 4]; 2]
+            };
+
             // Collect runs and scale them.
             let scale = |run: Run| run.map(|sum| self.alpha * sum);
             let mut above = gather_runs(lane, sums, 0).map(scale);
@@ -183,13 +195,8 @@ impl Epilogue {
                 below = add_runs(below, lower.scale, bias);
             }
 
-            // Add the former output. All of it is loaded before any is used.
-            if self.beta != 0.0 {
-                let [former_above, former_below] = match self.d_kind.0 {
-                    Kind::BF16 => load_former::<{ Kind::BF16 }>(upper, lower, &columns),
-                    Kind::F16 => load_former::<{ Kind::F16 }>(upper, lower, &columns),
-                    _ => load_former::<{ Kind::F32 }>(upper, lower, &columns),
-                };
+            // Add the former output.
+            if has_former {
                 above = add_runs(above, self.beta, former_above);
                 below = add_runs(below, self.beta, former_below);
             }
