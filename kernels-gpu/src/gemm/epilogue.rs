@@ -13,7 +13,7 @@
 use ptx_std::convert::fma;
 use ptx_std::memory::{
     load_constant_f32, load_constant_f32x2_if, load_constant_u32_if, load_constant_u64,
-    load_f32x4_if, load_u32x2_if, store_f32x4_if, store_u32x2_if, store_u32x4_if,
+    load_u32x2_if, load_u32x4_if, store_f32x4_if, store_u32x2_if, store_u32x4_if,
 };
 use ptx_std::thread::{shuffle_xor, shuffle_xor_f32};
 
@@ -148,7 +148,43 @@ impl Epilogue {
         unsafe { store_u32x4_if(live, address, transpose_quad(lane, packed)) }
     }
 
+    /// Asks for the former output of a chunk, if it is to be added, without waiting for it.
+    ///
+    /// # Safety
+    ///
+    /// The elements of both rows at columns below `n` belong to the warp. The number of columns is
+    /// a multiple of eight, D is aligned to 16 bytes, `column` is a multiple of eight.
+    #[inline(always)]
+    pub unsafe fn load_former(&self, lane: u32, rows: &[Row; 2], column: u32) -> Former {
+        let nothing = [[[0; 4]; 4]; 2];
+        if self.beta == 0.0 || column >= self.n {
+            return nothing;
+        }
+        let columns = Columns::new(lane, column, self.n);
+        let [upper, lower] = rows;
+        // SAFETY: only runs inside the output are loaded, of live rows.
+        unsafe {
+            if self.d_kind.is_f32() {
+                [upper.load::<4>(&columns), lower.load::<4>(&columns)]
+            } else {
+                [upper.load::<2>(&columns), lower.load::<2>(&columns)]
+            }
+        }
+    }
+
+    /// The numbers in what [`Epilogue::load_former`] loaded.
+    #[inline(always)]
+    fn unpack_former(&self, former: &Former) -> [Runs; 2] {
+        match self.d_kind.0 {
+            Kind::BF16 => former.map(unpack_runs::<{ Kind::BF16 }>),
+            Kind::F16 => former.map(unpack_runs::<{ Kind::F16 }>),
+            _ => former.map(unpack_runs::<{ Kind::F32 }>),
+        }
+    }
+
     /// Finishes a chunk of a wgmma accumulator, of which `sums` are a thread's 32, in two rows.
+    /// `former` comes from [`Epilogue::load_former`]. Returns that of the chunk at `next_column`,
+    /// asked for as soon as the registers of `former` are free.
     ///
     /// # Safety
     ///
@@ -159,30 +195,17 @@ impl Epilogue {
     pub unsafe fn store_chunk(
         &self,
         lane: u32,
-        upper: &Row,
-        lower: &Row,
+        rows: &[Row; 2],
         column: u32,
         sums: &Chunk,
-    ) {
-        // A thread's runs begin 16 columns apart, each inside one fragment.
-        let in_pair = 8 * (lane & 1) + 2 * (lane & 2);
-        let columns = Columns { first: column + in_pair, left: self.n - column - 8 * (lane & 1) };
-
+        former: &Former,
+        next_column: u32,
+    ) -> Former {
+        let columns = Columns::new(lane, column, self.n);
+        let [upper, lower] = rows;
         // SAFETY: the caller keeps the contract above; only runs inside the output are loaded and
         // stored, of live rows.
         unsafe {
-            // Ask for the former output, all of it before any is used.
-            let has_former = self.beta != 0.0;
-            let [former_above, former_below] = if has_former {
-                match self.d_kind.0 {
-                    Kind::BF16 => load_former::<{ Kind::BF16 }>(upper, lower, &columns),
-                    Kind::F16 => load_former::<{ Kind::F16 }>(upper, lower, &columns),
-                    _ => load_former::<{ Kind::F32 }>(upper, lower, &columns),
-                }
-            } else {
-                [[[0.0; 4]; 4]; 2]
-            };
-
             // Collect runs and scale them.
             let scale = |run: Run| run.map(|sum| self.alpha * sum);
             let mut above = gather_runs(lane, sums, 0).map(scale);
@@ -196,10 +219,13 @@ impl Epilogue {
             }
 
             // Add the former output.
-            if has_former {
+            if self.beta != 0.0 {
+                let [former_above, former_below] = self.unpack_former(former);
                 above = add_runs(above, self.beta, former_above);
                 below = add_runs(below, self.beta, former_below);
             }
+
+            let next_former = self.load_former(lane, rows, next_column);
 
             // Round and store.
             match self.d_kind.0 {
@@ -216,6 +242,7 @@ impl Epilogue {
                     lower.store::<{ Kind::F32 }>(&columns, below);
                 }
             }
+            next_former
         }
     }
 
@@ -294,6 +321,12 @@ type Run = [f32; 4];
 /// One thread's columns of a chunk, in one row.
 type Runs = [Run; 4];
 
+/// The bits of [`Runs`]: 16-bit numbers fill the first two words of a run.
+type Words = [[u32; 4]; 4];
+
+/// One thread's former output in a chunk: the upper row's and the lower's.
+pub type Former = [Words; 2];
+
 /// Which columns a thread's runs have: run `i` starts at `first + 16 i`.
 struct Columns {
     first: u32,
@@ -302,6 +335,13 @@ struct Columns {
 }
 
 impl Columns {
+    /// The columns of `lane` in the chunk at `column`, as [`gather_run`] gives them out.
+    #[inline(always)]
+    fn new(lane: u32, column: u32, n: u32) -> Self {
+        let fragment = column + 8 * (lane & 1);
+        Self { first: fragment + 2 * (lane & 2), left: n - fragment }
+    }
+
     /// Whether a run is inside the output, where its fragment is as a whole.
     #[inline(always)]
     fn inside(&self, run: u32) -> bool {
@@ -320,21 +360,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// Loads a thread's columns, of kind `D`; zeros outside the output.
+    /// Loads a thread's columns, of `BYTES` each; zeros outside the output.
     #[inline(always)]
-    unsafe fn load<const D: u32>(&self, columns: &Columns) -> Runs {
-        let kind = Kind(D);
-        let first = self.address + u64::from(columns.first) * kind.bytes();
+    unsafe fn load<const BYTES: u32>(&self, columns: &Columns) -> Words {
+        let first = self.address + u64::from(columns.first * BYTES);
         [0, 1, 2, 3].map(|run| {
             let live = self.live && columns.inside(run);
-            let address = first + 16 * u64::from(run) * kind.bytes();
+            let address = first + u64::from(16 * run * BYTES);
             // SAFETY: handed to the caller.
             unsafe {
-                if kind.is_f32() {
-                    load_f32x4_if(live, address)
+                if BYTES == 4 {
+                    load_u32x4_if(live, address)
                 } else {
-                    let [low, high] = load_u32x2_if(live, address).map(|bits| kind.unpack(bits));
-                    [low[0], low[1], high[0], high[1]]
+                    let [low, high] = load_u32x2_if(live, address);
+                    [low, high, 0, 0]
                 }
             }
         })
@@ -365,11 +404,17 @@ impl Row {
     }
 }
 
-/// The former output of a thread's columns in both rows.
+/// The numbers of kind `D` in a thread's columns of a row.
 #[inline(always)]
-unsafe fn load_former<const D: u32>(upper: &Row, lower: &Row, columns: &Columns) -> [Runs; 2] {
-    // SAFETY: handed to the caller.
-    unsafe { [upper.load::<D>(columns), lower.load::<D>(columns)] }
+fn unpack_runs<const D: u32>(words: Words) -> Runs {
+    words.map(|[a, b, c, d]| {
+        if Kind(D).is_f32() {
+            [a, b, c, d].map(f32::from_bits)
+        } else {
+            let ([a, b], [c, d]) = (Kind(D).unpack(a), Kind(D).unpack(b));
+            [a, b, c, d]
+        }
+    })
 }
 
 /// `values + factor · terms`.

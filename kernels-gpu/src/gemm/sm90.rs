@@ -414,12 +414,14 @@ unsafe fn store(epilogue: &Epilogue, half: &Half, sums: [f32; 128]) {
     // belong to its lanes as the fragment layout of wgmma says.
     unsafe {
         let mut chunks: [Chunk; (TILE_N / CHUNK) as usize] = core::mem::transmute(sums);
-        let [upper, lower] = half.rows(epilogue, lane);
+        let rows = half.rows(epilogue, lane);
         let mut column = half.work.column;
         let end = epilogue.n.min(column + TILE_N);
+        let mut former = epilogue.load_former(lane, &rows, column);
         while column < end {
+            let next = if column + CHUNK < end { column + CHUNK } else { epilogue.n };
             let [first, second, third, fourth] = chunks;
-            epilogue.store_chunk(lane, &upper, &lower, column, &first);
+            former = epilogue.store_chunk(lane, &rows, column, &first, &former, next);
             chunks = [second, third, fourth, fourth];
             column += CHUNK;
         }

@@ -475,7 +475,7 @@ pub unsafe fn load_u32x2_if(condition: bool, address: u64) -> [u32; 2] {
     [a, b]
 }
 
-/// Loads four binary32 if `condition` holds, else gives zeros: `ld.global.v4.b32` under a predicate
+/// Loads sixteen bytes if `condition` holds, else gives zeros: `ld.global.v4.b32` under a predicate
 /// (PTX manual, "Data Movement and Conversion Instructions: ld").
 ///
 /// # Safety
@@ -483,8 +483,8 @@ pub unsafe fn load_u32x2_if(condition: bool, address: u64) -> [u32; 2] {
 /// If `condition` holds, the 16 aligned bytes at `address` are global memory that no other thread
 /// writes meanwhile.
 #[inline(always)]
-pub unsafe fn load_f32x4_if(condition: bool, address: u64) -> [f32; 4] {
-    let (a, b, c, d): (f32, f32, f32, f32);
+pub unsafe fn load_u32x4_if(condition: bool, address: u64) -> [u32; 4] {
+    let (a, b, c, d): (u32, u32, u32, u32);
     // SAFETY: the caller vouches for the address.
     unsafe {
         ptx!(
