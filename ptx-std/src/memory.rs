@@ -9,10 +9,12 @@
 //! program by [`declare_shared_memory!`](crate::declare_shared_memory), aligned to 1024 bytes as
 //! 128-byte swizzled tiles need it; [`shared_base`] is its address.
 
+mod conditional;
 mod global;
 mod shared;
 mod system;
 
+pub use conditional::*;
 pub use global::*;
 pub use shared::*;
 pub use system::*;

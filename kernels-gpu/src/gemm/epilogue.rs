@@ -225,6 +225,7 @@ impl Epilogue {
                 below = add_runs(below, self.beta, former_below);
             }
 
+            // Ask for the next chunk's former output, which comes while this chunk is stored.
             let next_former = self.load_former(lane, rows, next_column);
 
             // Round and store.
@@ -363,7 +364,7 @@ impl Row {
     /// Loads a thread's columns, of `BYTES` each; zeros outside the output.
     #[inline(always)]
     unsafe fn load<const BYTES: u32>(&self, columns: &Columns) -> Words {
-        let first = self.address + u64::from(columns.first * BYTES);
+        let first = self.address + u64::from(columns.first) * u64::from(BYTES);
         [0, 1, 2, 3].map(|run| {
             let live = self.live && columns.inside(run);
             let address = first + u64::from(16 * run * BYTES);

@@ -36,7 +36,7 @@ use ptx_std::wgmma::{finish_n256, wait};
 use self::schedule::{Copies, Schedule};
 
 use super::element::{Kind, TensorElement};
-use super::epilogue::{CHUNK, Chunk, Epilogue, Row, SLAB};
+use super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row, SLAB};
 use super::scheduler::{Scheduler, Work};
 use crate::abi::{GemmArgs, TensorMap};
 use crate::table::Table;
@@ -286,19 +286,22 @@ unsafe fn consume<S: Schedule, E: TensorElement>(
                 previous = ring.empty();
                 ring.advance();
             }
+
+            // Prepare the epilogue while the last products run.
+            let live_rows = if S::RAGGED_REDUCTION { args.m } else { rows };
+            let epilogue = Epilogue::new(args, table, work.group);
+            let rows = half_rows(&epilogue, work.row + 64 * index, live_rows, lane);
+            let former = epilogue.load_former(lane, &rows, work.column);
             finish_n256(&mut sums);
             if stages != 0 && lane == 0 {
                 previous.arrive();
             }
 
             // Finish the tile.
-            let live_rows = if S::RAGGED_REDUCTION { args.m } else { rows };
-            let epilogue = Epilogue::new(args, table, work.group);
-            let half = Half { work, index, live_rows };
             if epilogue.is_plain() && epilogue.kind().0 == E::KIND {
-                store_plain::<E>(&epilogue, &half, &sums);
+                store_plain::<E>(&epilogue, lane, &rows, work.column, &sums);
             } else {
-                store(&epilogue, &half, sums);
+                store(&epilogue, lane, &rows, work.column, former, sums);
             }
         }
     }
@@ -335,42 +338,34 @@ unsafe fn clear_rows_from(stage: u32, live: u32) {
     }
 }
 
-/// A warpgroup's half of a tile.
-struct Half {
-    work: Work,
-    /// 0: the upper, 1: the lower.
-    index: u32,
-    /// Rows of the group's output.
-    live_rows: u32,
-}
-
-impl Half {
-    /// The two rows that a lane has sums of.
-    #[inline(always)]
-    unsafe fn rows(&self, epilogue: &Epilogue, lane: u32) -> [Row; 2] {
-        let warp_row = self.work.row + 64 * self.index + 16 * (thread_index() % WARPGROUP / 32);
-        let row = warp_row + lane / 4;
-        // SAFETY: there are `live_rows`.
-        unsafe { [epilogue.row(row, self.live_rows), epilogue.row(row + 8, self.live_rows)] }
-    }
+/// The two rows that a lane has sums of, in the half of a tile that begins at `first_row`.
+#[inline(always)]
+unsafe fn half_rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u32) -> [Row; 2] {
+    let row = first_row + 16 * (thread_index() % WARPGROUP / 32) + lane / 4;
+    // SAFETY: the output has `live_rows`.
+    unsafe { [epilogue.row(row, live_rows), epilogue.row(row + 8, live_rows)] }
 }
 
 /// Stores a half whose output is plain and of the operands' kind.
 #[inline(always)]
-unsafe fn store_plain<E: TensorElement>(epilogue: &Epilogue, half: &Half, sums: &[f32; 128]) {
-    let lane = lane_index();
+unsafe fn store_plain<E: TensorElement>(
+    epilogue: &Epilogue,
+    lane: u32,
+    rows: &[Row; 2],
+    column: u32,
+    sums: &[f32; 128],
+) {
     // SAFETY: the whole warp comes here, and the tile's elements belong to its lanes as the
     // fragment layout of wgmma says.
     unsafe {
-        let rows = half.rows(epilogue, lane);
-        store_plain_slab::<E, 0>(epilogue, lane, &rows, half.work.column, sums);
-        store_plain_slab::<E, 1>(epilogue, lane, &rows, half.work.column, sums);
-        store_plain_slab::<E, 2>(epilogue, lane, &rows, half.work.column, sums);
-        store_plain_slab::<E, 3>(epilogue, lane, &rows, half.work.column, sums);
-        store_plain_slab::<E, 4>(epilogue, lane, &rows, half.work.column, sums);
-        store_plain_slab::<E, 5>(epilogue, lane, &rows, half.work.column, sums);
-        store_plain_slab::<E, 6>(epilogue, lane, &rows, half.work.column, sums);
-        store_plain_slab::<E, 7>(epilogue, lane, &rows, half.work.column, sums);
+        store_plain_slab::<E, 0>(epilogue, lane, rows, column, sums);
+        store_plain_slab::<E, 1>(epilogue, lane, rows, column, sums);
+        store_plain_slab::<E, 2>(epilogue, lane, rows, column, sums);
+        store_plain_slab::<E, 3>(epilogue, lane, rows, column, sums);
+        store_plain_slab::<E, 4>(epilogue, lane, rows, column, sums);
+        store_plain_slab::<E, 5>(epilogue, lane, rows, column, sums);
+        store_plain_slab::<E, 6>(epilogue, lane, rows, column, sums);
+        store_plain_slab::<E, 7>(epilogue, lane, rows, column, sums);
     }
 }
 
@@ -408,20 +403,25 @@ unsafe fn store_plain_slab<E: TensorElement, const INDEX: usize>(
 /// Registers have no index at run time, so each turn of the loop stores the first chunk and moves
 /// the others up. That is one copy of the code, for some hundred moves in all.
 #[inline(always)]
-unsafe fn store(epilogue: &Epilogue, half: &Half, sums: [f32; 128]) {
-    let lane = lane_index();
+unsafe fn store(
+    epilogue: &Epilogue,
+    lane: u32,
+    rows: &[Row; 2],
+    first_column: u32,
+    first_former: Former,
+    sums: [f32; 128],
+) {
     // SAFETY: the arrays have the same elements. The whole warp comes here, and the tile's elements
     // belong to its lanes as the fragment layout of wgmma says.
     unsafe {
         let mut chunks: [Chunk; (TILE_N / CHUNK) as usize] = core::mem::transmute(sums);
-        let rows = half.rows(epilogue, lane);
-        let mut column = half.work.column;
+        let mut column = first_column;
         let end = epilogue.n.min(column + TILE_N);
-        let mut former = epilogue.load_former(lane, &rows, column);
+        let mut former = first_former;
         while column < end {
             let next = if column + CHUNK < end { column + CHUNK } else { epilogue.n };
             let [first, second, third, fourth] = chunks;
-            former = epilogue.store_chunk(lane, &rows, column, &first, &former, next);
+            former = epilogue.store_chunk(lane, rows, column, &first, &former, next);
             chunks = [second, third, fourth, fourth];
             column += CHUNK;
         }
