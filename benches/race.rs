@@ -100,9 +100,7 @@ impl Race {
                     FpropArgs { x, weights, splits, bias: None, bias_row_scales: None, options };
                 fprop(stream, &args, &mut self.y)
             }
-            "dgrad" => {
-                dgrad(stream, &DgradArgs { dy, weights, splits, options }, &mut self.dx)
-            }
+            "dgrad" => dgrad(stream, &DgradArgs { dy, weights, splits, options }, &mut self.dx),
             "wgrad" => wgrad(stream, &WgradArgs { dy, x, splits, options }, &mut self.dw),
             _ => {
                 let options = GemmOptions { beta: Factor::Value(1.0), ..options };
@@ -177,9 +175,9 @@ impl Race {
 
 /// The product and the sum of its squared terms, which is the scale of its rounding.
 fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
-    a.iter().zip(b).fold((0.0, 0.0), |(sum, squares), (a, b)| {
-        (sum + a * b, squares + (a * b) * (a * b))
-    })
+    a.iter()
+        .zip(b)
+        .fold((0.0, 0.0), |(sum, squares), (a, b)| (sum + a * b, squares + (a * b) * (a * b)))
 }
 
 fn row_of(stream: &Stream, tensor: &Tensor, row: usize) -> Result<Vec<f64>, Error> {

@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     let mut counts = Tensor::from_slice(&stream, &[groups], &[4i64, 4, 4])?;
     let splits = Splits::device(counts.clone())?;
 
-    let mut forward = |y: &mut Tensor| -> Result<()> {
+    let forward = |y: &mut Tensor| -> Result<()> {
         drop(layer.forward_into(&stream, &x, &splits, ForwardOptions::default(), y)?);
         Ok(())
     };

@@ -25,7 +25,9 @@ pub(crate) enum Kind {
     Shape { what: &'static str, got: Vec<usize>, want: String },
     #[error("{what}: element type {got} was given, {want} is needed")]
     DType { what: &'static str, got: String, want: String },
-    #[error("{what} lies on {got}, but the stream belongs to {want}; copy it with Tensor::to_stream")]
+    #[error(
+        "{what} lies on {got}, but the stream belongs to {want}; copy it with Tensor::to_stream"
+    )]
     WrongDevice { what: &'static str, got: String, want: String },
     #[error("{0}")]
     Unsupported(String),

@@ -86,7 +86,7 @@ impl Strides {
 /// The tensor-core kernels store 16 bytes at once and read biases in pairs. Inputs are checked where
 /// their tensor maps are encoded.
 fn check_alignment(operands: &GemmOperands<'_>) -> Result<()> {
-    let aligned = |tensor: &Tensor, bytes: u64| tensor.address().unwrap_or(0) % bytes == 0;
+    let aligned = |tensor: &Tensor, bytes: u64| tensor.address().unwrap_or(0).is_multiple_of(bytes);
     if !operands.d.tensors().iter().all(|tensor| aligned(tensor, 16)) {
         return Err(Error::invalid(
             "the output must start at a multiple of 16 bytes; a view that does not can be written \
@@ -116,8 +116,7 @@ fn tensor_maps(
             Parts::Packed(tensor) => {
                 let address = tensor.address().unwrap_or(0);
                 let (n, k) = (problem.out_features, problem.in_features);
-                let map =
-                    weight_map(problem.pass, address, tensor.dtype(), n, k, problem.groups)?;
+                let map = weight_map(problem.pass, address, tensor.dtype(), n, k, problem.groups)?;
                 Ok((a_map, launcher.encode(&map)?, 0))
             }
             Parts::Discrete(_, table) => {

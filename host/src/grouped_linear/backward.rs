@@ -33,7 +33,8 @@ impl GroupedLinear {
     /// `dy` does not fit; out of memory; a driver failure.
     pub fn backward(&self, stream: &Stream, saved: Saved, dy: &Tensor) -> Result<Grads> {
         let rows = saved.x.shape()[0];
-        let (groups, n, k) = (self.config.groups, self.config.out_features, self.config.in_features);
+        let (groups, n, k) =
+            (self.config.groups, self.config.out_features, self.config.in_features);
         if dy.shape() != [rows, n] {
             return Err(Error::shape("dy", dy.shape(), format!("[{rows}, {n}]")));
         }

@@ -28,11 +28,7 @@ pub struct GemmOptions<'a> {
 impl Default for GemmOptions<'_> {
     /// `D = A·B`, the best kernel.
     fn default() -> Self {
-        Self {
-            alpha: Factor::Value(1.0),
-            beta: Factor::Value(0.0),
-            kernel: KernelChoice::Auto,
-        }
+        Self { alpha: Factor::Value(1.0), beta: Factor::Value(0.0), kernel: KernelChoice::Auto }
     }
 }
 
@@ -258,13 +254,8 @@ pub fn dbias(stream: &Stream, args: &DbiasArgs<'_>, db: &mut GroupedTensor) -> R
     if let Some(scales) = args.row_scales {
         scales.check("row_scales", &[rows], DType::F32, stream)?;
     }
-    let problem = DbiasProblem {
-        groups,
-        rows,
-        out_features: n,
-        input: args.dy.dtype(),
-        output: db.dtype(),
-    };
+    let problem =
+        DbiasProblem { groups, rows, out_features: n, input: args.dy.dtype(), output: db.dtype() };
     let operands = DbiasOperands {
         dy: args.dy,
         row_scales: args.row_scales,
@@ -292,8 +283,7 @@ pub fn dscales(stream: &Stream, args: &DscalesArgs<'_>, dscales: &mut Tensor) ->
         input: args.dy.dtype(),
         bias: args.bias.dtype(),
     };
-    let operands =
-        DscalesOperands { dy: args.dy, bias: args.bias, dscales, splits: args.splits };
+    let operands = DscalesOperands { dy: args.dy, bias: args.bias, dscales, splits: args.splits };
     run(stream, problem.into(), &Operands::Dscales(operands), groups, rows)
 }
 

@@ -137,9 +137,8 @@ impl Plan {
 impl PlannedKernel {
     /// The row of the kernel table.
     pub(crate) fn row(&self) -> Result<&'static Kernel> {
-        kernel(self.role).ok_or_else(|| {
-            Error::unsupported(format!("no kernel is compiled for {:?}", self.role))
-        })
+        kernel(self.role)
+            .ok_or_else(|| Error::unsupported(format!("no kernel is compiled for {:?}", self.role)))
     }
 }
 
@@ -181,8 +180,7 @@ const MAX_GRID_Y: usize = 65_535;
 
 fn dbias_launch(problem: &DbiasProblem) -> Result<LaunchPlan> {
     let (partial, reduce) = (row(Role::DbiasPartial)?, row(Role::DbiasReduce)?);
-    let segments =
-        problem.rows.div_ceil(DBIAS_SEGMENT_ROWS as usize) + problem.groups;
+    let segments = problem.rows.div_ceil(DBIAS_SEGMENT_ROWS as usize) + problem.groups;
     let n = problem.out_features as u32;
     Ok(LaunchPlan {
         kernel: Some(PlannedKernel {

@@ -149,9 +149,7 @@ impl<'a> Operands<'a> {
             self.for_each_input(&mut |input| overlap |= output.overlaps(input));
         }
         if overlap {
-            return Err(Error::invalid(
-                "the output overlaps an input; give it memory of its own",
-            ));
+            return Err(Error::invalid("the output overlaps an input; give it memory of its own"));
         }
         self.check_outputs_apart()
     }

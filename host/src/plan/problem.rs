@@ -121,7 +121,11 @@ impl Problem {
                 check_float("db", dbias.output)
             }
             Self::Dscales(dscales) => {
-                check_sizes(dscales.groups, dscales.rows, &[("out_features", dscales.out_features)])?;
+                check_sizes(
+                    dscales.groups,
+                    dscales.rows,
+                    &[("out_features", dscales.out_features)],
+                )?;
                 check_float("dy", dscales.input)?;
                 check_float("bias", dscales.bias)
             }
@@ -159,9 +163,10 @@ impl GemmProblem {
 
     /// The kernel that computes the product on a GPU.
     pub(super) fn role(&self) -> Result<Role> {
-        let element = self.input.element_type().ok_or_else(|| {
-            Error::dtype("operands", self.input, "a floating-point type")
-        })?;
+        let element = self
+            .input
+            .element_type()
+            .ok_or_else(|| Error::dtype("operands", self.input, "a floating-point type"))?;
         // Without rows there is nothing for a tensor map to describe.
         let simt = self.kernel == KernelChoice::Simt || self.input == DType::F32 || self.rows == 0;
         if simt {
@@ -188,7 +193,9 @@ fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result
     // Coordinates of tensor copies are signed 32-bit numbers.
     let limit = i32::MAX as usize;
     if rows > limit {
-        return Err(Error::invalid(format!("{rows} rows were given, at most {limit} are possible")));
+        return Err(Error::invalid(format!(
+            "{rows} rows were given, at most {limit} are possible"
+        )));
     }
     for &(name, value) in features {
         if value == 0 || value > limit {

@@ -80,7 +80,9 @@ impl GroupedTensor {
     /// stored on the device.
     pub fn discrete(stream: &Stream, tensors: Vec<Tensor>) -> Result<Self> {
         let Some(first) = tensors.first() else {
-            return Err(Error::invalid("discrete tensors: none were given, one per group is needed"));
+            return Err(Error::invalid(
+                "discrete tensors: none were given, one per group is needed",
+            ));
         };
         for tensor in &tensors {
             tensor.check("discrete tensor", first.shape(), first.dtype(), stream)?;
@@ -158,7 +160,9 @@ impl GroupedTensor {
     ) -> Result<()> {
         if self.groups != groups {
             let got = self.groups;
-            return Err(Error::invalid(format!("{what}: {got} groups were given, {groups} needed")));
+            return Err(Error::invalid(format!(
+                "{what}: {got} groups were given, {groups} needed"
+            )));
         }
         if self.shape != shape {
             return Err(Error::shape(what, &self.shape, format!("{shape:?} per group")));

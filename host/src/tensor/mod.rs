@@ -237,9 +237,7 @@ impl Tensor {
     pub fn to_f32(&self, stream: &Stream) -> Result<Vec<f32>> {
         match self.dtype {
             DType::F32 => self.to_vec(stream),
-            DType::Bf16 => {
-                Ok(self.to_vec::<bf16>(stream)?.into_iter().map(bf16::to_f32).collect())
-            }
+            DType::Bf16 => Ok(self.to_vec::<bf16>(stream)?.into_iter().map(bf16::to_f32).collect()),
             DType::F16 => Ok(self.to_vec::<f16>(stream)?.into_iter().map(f16::to_f32).collect()),
             DType::I32 | DType::I64 => {
                 Err(Error::dtype("tensor", self.dtype, "a floating-point type"))
