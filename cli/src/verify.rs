@@ -1,5 +1,6 @@
 //! `verify`: the conformance cases on the engines present.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
@@ -9,6 +10,7 @@ use grouped_linear::conformance::{
     Case, Engine, SEED, all_cases, engines, run_case, selected_cases,
 };
 use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
 
 use crate::device::DeviceChoice;
 
@@ -76,18 +78,18 @@ fn run_cases(name: &'static str, device: &Device, cases: &[Case]) -> usize {
     let style = ProgressStyle::with_template("{msg:6} {bar:30} {pos}/{len} {elapsed}, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(name);
-    let mut failed = 0;
-    for case in cases {
-        if let Err(reason) = run_case(case, device) {
-            failed += 1;
-            if failed <= MOST_SHOWN {
-                bar.suspend(|| println!("FAILED {name}: {case}: {reason}"));
-            }
+    // Most of the time goes to the oracle, on the CPU; every case has a stream of its own.
+    let failed = AtomicUsize::new(0);
+    cases.par_iter().for_each(|case| {
+        if let Err(reason) = run_case(case, device)
+            && failed.fetch_add(1, Ordering::Relaxed) < MOST_SHOWN
+        {
+            bar.suspend(|| println!("FAILED {name}: {case}: {reason}"));
         }
         bar.inc(1);
-    }
+    });
     bar.finish_and_clear();
-    failed
+    failed.into_inner()
 }
 
 fn table(rows: &[Row]) -> String {

@@ -16,13 +16,14 @@ const CHUNK: usize = 1 << 14;
 
 /// The learning rate of step `step`, counted from 0.
 pub fn learning_rate(config: &Config, step: usize) -> f32 {
+    let peak = config.peak_learning_rate() as f32;
     let warm_up = (config.steps / 20).clamp(1, 200);
     if step < warm_up {
-        return config.learning_rate as f32 * (step + 1) as f32 / warm_up as f32;
+        return peak * (step + 1) as f32 / warm_up as f32;
     }
     let progress = (step - warm_up) as f32 / (config.steps - warm_up).max(1) as f32;
     let cosine = 0.5 * (1.0 + (std::f32::consts::PI * progress.min(1.0)).cos());
-    config.learning_rate as f32 * (0.05 + 0.95 * cosine)
+    peak * (0.05 + 0.95 * cosine)
 }
 
 /// Euclidean norm of all gradients together.

@@ -89,9 +89,9 @@ pub struct Config {
     /// Seed of weights and batches.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Highest learning rate.
-    #[arg(long, default_value_t = 3e-3)]
-    pub learning_rate: f64,
+    /// Highest learning rate; by default 0.003 at width 128, and in inverse proportion to --hidden.
+    #[arg(long)]
+    pub learning_rate: Option<f64>,
     /// Weight decay of matrices.
     #[arg(long, default_value_t = 0.01)]
     pub weight_decay: f64,
@@ -118,6 +118,11 @@ impl From<ComputeType> for DType {
         }
     }
 }
+
+/// Width at which the default learning rate was chosen.
+const BASE_HIDDEN: usize = 128;
+/// Default learning rate at that width.
+const BASE_LEARNING_RATE: f64 = 3e-3;
 
 /// The largest value of any size: products of four of them stay within 64 bits.
 const LARGEST_SIZE: usize = 1 << 15;
@@ -170,7 +175,14 @@ impl Config {
     /// The settings with every default filled in.
     pub fn resolved(mut self) -> Self {
         self.expert_hidden = Some(self.expert_width());
+        self.learning_rate = Some(self.peak_learning_rate());
         self
+    }
+
+    /// Highest learning rate. Steps of wider layers must be smaller, since more of them add up.
+    pub fn peak_learning_rate(&self) -> f64 {
+        let scale = BASE_HIDDEN as f64 / self.hidden as f64;
+        self.learning_rate.unwrap_or(BASE_LEARNING_RATE * scale)
     }
 
     /// Width between the two layers of an expert.
@@ -221,7 +233,7 @@ impl Config {
             );
         }
         let rates = [
-            ("learning-rate", self.learning_rate),
+            ("learning-rate", self.peak_learning_rate()),
             ("weight-decay", self.weight_decay),
             ("balance", self.balance),
         ];

@@ -1,6 +1,7 @@
 //! A mixture-of-experts block: norm, router, experts, residual.
 
 use anyhow::Result;
+use grouped_linear::DType;
 
 use super::args::Config;
 use super::linear::{Bias, Engine, Linear, LinearSaved, LinearShape};
@@ -50,10 +51,12 @@ impl Block {
         // The residual stream keeps its size however many blocks add to it.
         let gain = 1.0 / ((2 * config.blocks) as f32).sqrt();
         let learned = Bias::Learned;
+        // In a 16-bit type, experts tie, and a rounding decides where a token goes.
+        let router_engine = engine.with_type(DType::F32);
         Ok(Self {
             norm: Norm::new(&format!("{name}.norm"), hidden),
             router: Linear::new(
-                engine,
+                &router_engine,
                 &format!("{name}.router"),
                 router,
                 Bias::None,

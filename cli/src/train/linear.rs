@@ -1,4 +1,4 @@
-//! Every linear layer of the model, and the only file that calls the library: master weights in FP32
+//! Every linear layer of the model, and the only file that calls library operations: master weights in FP32
 //! on the host, a rounded copy in a [`GroupedLinear`] on the device, and the time of each call.
 
 use std::ops::AddAssign;
@@ -32,6 +32,11 @@ impl Engine {
     pub fn new(device: &Device, dtype: DType) -> Result<Self> {
         let stream = device.stream().context("making a stream")?;
         Ok(Self { stream, dtype })
+    }
+
+    /// The same stream for layers of another type.
+    pub fn with_type(&self, dtype: DType) -> Self {
+        Self { stream: self.stream.clone(), dtype }
     }
 
     /// Name of the device, for people.
