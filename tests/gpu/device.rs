@@ -102,6 +102,17 @@ impl Outputs {
         Ok(outputs)
     }
 
+    /// Other handles to the same memory.
+    pub fn share(&self) -> Self {
+        Self {
+            y: self.y.clone(),
+            dx: self.dx.clone(),
+            dw: self.dw.clone(),
+            db: self.db.clone(),
+            dscales: self.dscales.clone(),
+        }
+    }
+
     pub fn poison(&self, stream: &Stream) -> Result<()> {
         let mut tensors = vec![self.y.clone(), self.dx.clone(), self.dscales.clone()];
         tensors.extend(parts(&self.dw)?);
