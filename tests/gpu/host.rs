@@ -53,7 +53,7 @@ pub fn small(generator: &mut Generator) -> f32 {
     [-2.0, -1.0, 1.0, 2.0][(generator.next() >> 62) as usize]
 }
 
-/// The integer in ±1, ±2 as it is, and any other number as a real one.
+/// How a number is drawn.
 pub type Draw = fn(&mut Generator) -> f32;
 
 impl Host {
@@ -79,7 +79,9 @@ impl Host {
         let (x, dy, row_scales) = (tokens(sizes.k), tokens(sizes.n), tokens(1));
         let mut parameters = |length: usize| -> Vec<f32> {
             let of_group = |&split: &usize| -> Vec<f32> {
-                (0..length).map(|_| if split > 0 { draw(&mut generator) } else { f32::NAN }).collect()
+                (0..length)
+                    .map(|_| if split > 0 { draw(&mut generator) } else { f32::NAN })
+                    .collect()
             };
             splits.iter().flat_map(of_group).collect()
         };

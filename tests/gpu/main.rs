@@ -33,10 +33,7 @@ struct Check {
 }
 
 impl Check {
-    fn new(
-        name: impl Into<String>,
-        run: impl FnOnce(&Device) -> Outcome + Send + 'static,
-    ) -> Self {
+    fn new(name: impl Into<String>, run: impl FnOnce(&Device) -> Outcome + Send + 'static) -> Self {
         Self { name: name.into(), run: Box::new(run) }
     }
 }

@@ -99,8 +99,7 @@ impl Recorded {
             // Loads the modules and sizes the scratch memory, neither of which can be recorded.
             run_all(stream, &inputs, &mut outputs, setting.kernel)?;
             outputs.poison(stream)?;
-            let graph =
-                stream.capture(|s| run_all(s, &inputs, &mut outputs, setting.kernel))?;
+            let graph = stream.capture(|s| run_all(s, &inputs, &mut outputs, setting.kernel))?;
             Ok(Self { setting: *setting, inputs, outputs, graph })
         };
         let recorded = record().map_err(|error| error.to_string())?;
