@@ -28,6 +28,7 @@ struct Choice {
     modules: Vec<Embedded>,
     compiler: String,
     minimum_driver: String,
+    minimum_cuda: u32,
 }
 
 fn main() -> ExitCode {
@@ -87,6 +88,7 @@ fn use_shipped(shipped: &Path, manifest: Manifest) -> Choice {
         modules: modules.collect(),
         compiler: manifest.compiler,
         minimum_driver: manifest.minimum_driver,
+        minimum_cuda: manifest.minimum_cuda,
     }
 }
 
@@ -106,7 +108,8 @@ fn compile_changed(root: &Path, out: &Path) -> Result<Choice, Box<dyn Error>> {
     }
     let driver = recipe::minimum_driver().ok_or("no driver is known for the PTX version")?;
     let compiler = compiler.version().to_owned();
-    Ok(Choice { modules, compiler, minimum_driver: driver.to_string() })
+    let (minimum_driver, minimum_cuda) = (driver.to_string(), driver.cuda);
+    Ok(Choice { modules, compiler, minimum_driver, minimum_cuda })
 }
 
 fn generated(choice: &Choice) -> String {
@@ -121,5 +124,6 @@ fn generated(choice: &Choice) -> String {
     let _ = writeln!(text, "];");
     let _ = writeln!(text, "pub(crate) const KERNEL_COMPILER: &str = {:?};", choice.compiler);
     let _ = writeln!(text, "pub(crate) const MINIMUM_DRIVER: &str = {:?};", choice.minimum_driver);
+    let _ = writeln!(text, "pub(crate) const MINIMUM_CUDA: u32 = {};", choice.minimum_cuda);
     text
 }

@@ -15,7 +15,6 @@ const PLACES: &[&str] = &[
     "kernels-gpu",
     "ptx-std",
     "ptx-build",
-    "ptx-emulator",
     "cli",
     "xtask",
     "tests",

@@ -1,7 +1,7 @@
 //! `info`: what was found on this machine.
 
 use anyhow::Result;
-use grouped_linear::{Device, DeviceInfo, ModuleReport, cuda_modules, kernel_source};
+use grouped_linear::{Device, DeviceInfo, KernelModule, ModuleReport, cuda_modules, kernel_source};
 
 /// Prints driver, GPUs, kernels and their compiler.
 pub fn run() -> Result<()> {
@@ -63,7 +63,7 @@ fn print_kernels() {
     println!("compiler     {}", source.compiler);
     println!("driver       {} or newer is needed", source.minimum_driver);
     println!("kernels      {:<20}{:<10}{:>10}  origin", "module", "target", "bytes");
-    for (name, target, bytes, origin) in source.modules {
+    for KernelModule { name, target, bytes, origin, .. } in source.modules {
         println!("             {name:<20}{target:<10}{bytes:>10}  {origin}");
     }
 }

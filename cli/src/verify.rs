@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use grouped_linear::Device;
 use grouped_linear::conformance::{
-    Case, Engine, SEED, all_cases, engines, run_case, selected_cases,
+    Case, Engine, Outcome, SEED, all_cases, engines, run_case, selected_cases,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -34,6 +34,9 @@ struct Row {
     engine: &'static str,
     run: usize,
     failed: usize,
+    /// Cases that the engine must refuse and did: not run.
+    refused: usize,
+    /// Cases of an engine that is not here.
     skipped: usize,
     reason: Option<String>,
     time: Duration,
@@ -69,41 +72,48 @@ fn run_engine(engine: &Engine, cases: &[Case]) -> Row {
         }
     };
     let start = Instant::now();
-    let failed = run_cases(engine.name, device, cases);
-    Row { engine: engine.name, run: cases.len(), failed, time: start.elapsed(), ..Row::default() }
+    let row = run_cases(engine.name, device, cases);
+    Row { time: start.elapsed(), ..row }
 }
 
-/// Number of cases that failed.
-fn run_cases(name: &'static str, device: &Device, cases: &[Case]) -> usize {
+fn run_cases(engine: &'static str, device: &Device, cases: &[Case]) -> Row {
     let style = ProgressStyle::with_template("{msg:6} {bar:30} {pos}/{len} {elapsed}, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(name);
+    let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(engine);
     // Most of the time goes to the oracle, on the CPU; every case has a stream of its own.
-    let failed = AtomicUsize::new(0);
+    let (failed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     cases.par_iter().for_each(|case| {
-        if let Err(reason) = run_case(case, device)
-            && failed.fetch_add(1, Ordering::Relaxed) < MOST_SHOWN
-        {
-            bar.suspend(|| println!("FAILED {name}: {case}: {reason}"));
+        match run_case(case, device) {
+            Ok(Outcome::Passed) => {}
+            Ok(Outcome::Refused(_)) => {
+                refused.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(reason) => {
+                if failed.fetch_add(1, Ordering::Relaxed) < MOST_SHOWN {
+                    bar.suspend(|| println!("FAILED {engine}: {case}: {reason}"));
+                }
+            }
         }
         bar.inc(1);
     });
     bar.finish_and_clear();
-    failed.into_inner()
+    let (failed, refused) = (failed.into_inner(), refused.into_inner());
+    Row { engine, run: cases.len() - refused, failed, refused, ..Row::default() }
 }
 
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![format!(
-        "{:<10}{:>8}{:>8}{:>8}{:>9}{:>10}",
-        "engine", "run", "passed", "failed", "skipped", "seconds"
+        "{:<10}{:>8}{:>8}{:>8}{:>9}{:>9}{:>10}",
+        "engine", "run", "passed", "failed", "refused", "skipped", "seconds"
     )];
     for row in rows {
         lines.push(format!(
-            "{:<10}{:>8}{:>8}{:>8}{:>9}{:>10.1}",
+            "{:<10}{:>8}{:>8}{:>8}{:>9}{:>9}{:>10.1}",
             row.engine,
             row.run,
             row.run - row.failed,
             row.failed,
+            row.refused,
             row.skipped,
             row.time.as_secs_f64()
         ));
@@ -134,17 +144,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skipped_case_is_no_passed_case() {
+    fn skipped_and_refused_cases_are_no_passed_cases() {
         let reason = Some("no driver".to_owned());
         let rows = [
-            Row { engine: "cpu", run: 5, failed: 1, ..Row::default() },
+            Row { engine: "cpu", run: 5, failed: 1, refused: 2, ..Row::default() },
             Row { engine: "cuda", skipped: 5, reason, ..Row::default() },
         ];
         let table = table(&rows);
         let words: Vec<Vec<&str>> =
             table.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(words[1][..5], ["cpu", "5", "4", "1", "0"]);
-        assert_eq!(words[2][..5], ["cuda", "0", "0", "0", "5"]);
+        assert_eq!(words[0][1..6], ["run", "passed", "failed", "refused", "skipped"]);
+        assert_eq!(words[1][..6], ["cpu", "5", "4", "1", "2", "0"]);
+        assert_eq!(words[2][..6], ["cuda", "0", "0", "0", "0", "5"]);
         assert!(table.ends_with("cuda was skipped: no driver"));
 
         assert!(judge(DeviceChoice::Auto, &rows).is_err());

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use grouped_linear::{Device, KernelModule, kernel_source};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
@@ -121,11 +122,25 @@ fn what_cannot_be_resumed_is_refused_and_kept() {
     refused(&["--steps=4", "--input", "other.txt"], "pass the same --input");
 
     let good = fs::read(&path).unwrap();
-    let mut damaged = good.clone();
-    let last = damaged.len() - 1;
-    damaged[last] ^= 1;
+    let last = good.len() - 1;
+    let flipped = |at: usize| {
+        let mut damaged = good.clone();
+        damaged[at] ^= 1;
+        damaged
+    };
+    // Of a setting, the lowest digit: still a number, but another one.
+    let setting = |name: &str| {
+        let text = format!("{name}\\\":");
+        let start = good.windows(text.len()).position(|window| window == text.as_bytes());
+        let value = start.expect("a setting in the header") + text.len();
+        let digits = good[value..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        flipped(value + digits - 1)
+    };
     for (bytes, reason) in [
-        (damaged, "it is damaged"),
+        (flipped(last), "it is damaged"),
+        (setting("step"), "it is damaged"),
+        (setting("seed"), "it is damaged"),
+        (setting("experts"), "it is damaged"),
         (good[..last].to_vec(), "not a whole safetensors file"),
         (b"something else".to_vec(), "not a whole safetensors file"),
     ] {
@@ -159,10 +174,42 @@ fn check_fails_a_run_that_learned_nothing() {
 }
 
 #[test]
-fn info_names_cpu_and_kernels() {
+fn info_shows_what_the_library_knows() {
     let folder = tempfile::tempdir().unwrap();
     let printed = succeed(&run(folder.path(), &["info"]));
-    for word in ["cpu", "gpu", "compiler", "driver", "setup"] {
-        assert!(printed.contains(word), "{word}: {printed}");
+    let rows: Vec<Vec<&str>> =
+        printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    let expect = |row: &[&str]| {
+        let found = rows.iter().any(|words| words.windows(row.len()).any(|part| part == row));
+        assert!(found, "{row:?} is missing:\n{printed}");
+    };
+    let words =
+        |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+    let expect_text =
+        |text: &str| expect(&words(text).iter().map(String::as_str).collect::<Vec<_>>());
+
+    expect_text(&format!("grouped-linear {}", env!("CARGO_PKG_VERSION")));
+    let threads = std::thread::available_parallelism().unwrap();
+    expect_text(&format!("cpu CPU reference, {threads} threads"));
+    match Device::cuda_count() {
+        Err(error) => {
+            assert!(error.is_no_driver(), "{error}");
+            expect_text(&format!("gpu none: {error}"));
+            expect_text("--device auto uses cpu");
+        }
+        Ok(count) => {
+            let gpus: Vec<Device> = (0..count).filter_map(|gpu| Device::cuda(gpu).ok()).collect();
+            for gpu in &gpus {
+                expect_text(&format!("gpu {}: {},", gpu.id(), gpu.info().name));
+            }
+        }
+    }
+
+    let source = kernel_source();
+    expect_text(&format!("compiler {}", source.compiler));
+    expect_text(&format!("driver {} or newer is needed", source.minimum_driver));
+    assert!(!source.modules.is_empty());
+    for KernelModule { name, target, bytes, origin, .. } in source.modules {
+        expect_text(&format!("{name} {target} {bytes} {origin}"));
     }
 }

@@ -1,12 +1,13 @@
 //! What stands beside the product: the gradients of the bias and of its row scales. (The bias itself
 //! is added inside the GEMM kernels.)
 
+use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{DbiasArgs, DscalesArgs};
 
 use crate::backend::Launcher;
 use crate::error::Result;
 use crate::gemm::element;
-use crate::launch::{bytes_of, mismatch};
+use crate::launch::mismatch;
 use crate::plan::{DbiasOperands, DscalesOperands, LaunchPlan, Plan, Problem};
 use crate::tensor::Tensor;
 

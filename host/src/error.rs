@@ -6,6 +6,9 @@ use std::fmt;
 /// Shorthand for a result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The driver's own memory ran out, not a tensor's: `CUDA_ERROR_OUT_OF_MEMORY`.
+const DRIVER_OUT_OF_MEMORY: u32 = 2;
+
 /// Why an operation was refused or failed.
 ///
 /// ```
@@ -42,9 +45,15 @@ pub(crate) enum Kind {
     NoDriver(String),
     #[error("the CUDA driver {found} is too old: {needed} or newer is needed ({why}); update it")]
     OldDriver { found: String, needed: String, why: String },
-    #[error("out of memory: {bytes} bytes were asked for on {device}: {detail}")]
+    #[error(
+        "out of memory: {bytes} bytes were asked for on {device}: {detail}; \
+         free tensors, or use fewer rows at a time"
+    )]
     OutOfMemory { bytes: usize, device: String, detail: String },
-    #[error("CUDA call {call} failed with code {code} ({name}): {detail}")]
+    #[error(
+        "CUDA call {call} failed with code {code} ({name}): {detail}; check the GPU and its \
+         free memory with nvidia-smi, and restart the process if a kernel has failed"
+    )]
     Driver { call: &'static str, code: u32, name: String, detail: String },
     #[error("the driver could not load PTX module {module}: {detail}\n{log}")]
     ModuleLoad { module: String, detail: String, log: String },
@@ -101,7 +110,10 @@ impl Error {
 
     /// The device had not enough memory.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(*self.0, Kind::OutOfMemory { .. })
+        matches!(
+            *self.0,
+            Kind::OutOfMemory { .. } | Kind::Driver { code: DRIVER_OUT_OF_MEMORY, .. }
+        )
     }
 
     /// The shape that was given, where a shape is what is wrong.

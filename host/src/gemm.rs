@@ -1,11 +1,12 @@
 //! The grouped product: tensor maps and arguments of the kernel that the plan chose.
 
+use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, Ragged, TensorMap};
 use grouped_linear_kernels::variants::{Role, Tile, kernel};
 
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
-use crate::launch::{bytes_of, mismatch};
+use crate::launch::mismatch;
 use crate::plan::{GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Pass, Plan, Problem};
 use crate::tensor::{DType, Parts, Tensor};
 

@@ -84,7 +84,8 @@ pub fn device_address(tensor: &Tensor) -> Option<u64> {
 }
 
 /// The `CUstream` of a stream; `None` on the CPU. It is valid while a handle to the stream, or
-/// memory allocated on it, lives. (The legacy default stream, where lent, is `Some(0)`.)
+/// memory allocated on it, lives. (The legacy default stream, where lent, is `Some(0)`.) Record
+/// work on a stream of this library with [`Stream::capture`], not through the handle.
 pub fn raw_stream(stream: &Stream) -> Option<u64> {
     let stream = stream.queue().as_any()?.downcast_ref::<CudaStream>()?;
     Some(stream.raw().addr() as u64)
@@ -96,15 +97,25 @@ pub fn raw_stream(stream: &Stream) -> Option<u64> {
 /// handle to the stream and the last memory allocated on it have gone; that drop waits for the
 /// stream.
 ///
-/// If the other library captures the stream, run the same work once before, pass outputs that
-/// exist, and keep all tensors, the stream and its device alive as long as the graph: it uses the
-/// stream's own scratch memory, so the graph must run on this stream only.
+/// If the other library captures the stream, run the same work once before and pass outputs that
+/// exist. Drop the stream outside captures: during one it cannot be waited for, so its scratch
+/// memory, and memory of other streams on which it worked, would leak.
 ///
 /// # Errors
-/// The device is no GPU, the stream belongs to another context, or a driver failure.
+/// The device is no GPU, the stream belongs to another context or is the per-thread default stream
+/// (handle 2), or a driver failure.
 ///
 /// # Safety
-/// `handle` is a live `CUstream` as long as `keep_alive` lives (or 0, the legacy default stream).
+/// - `handle` is a live `CUstream` as long as `keep_alive` lives (or 0, the legacy default stream).
+/// - Work that the other library captures on the stream uses the operands and the stream's scratch
+///   memory: all tensors, the returned stream and the device live as long as its graph, whose
+///   replays are ordered like work on this stream, best by running there.
+/// - No other thread begins or ends such a capture during a call of this library, which includes
+///   dropping a tensor.
+/// - During such a capture no other stream works for the first time on a tensor allocated on this
+///   one: nothing could order that work behind what was added here before.
+/// - The device's primary context becomes current on every thread that calls this library; code
+///   that counts on another context there makes its own current again.
 pub unsafe fn stream_from_raw(
     device: &Device,
     handle: u64,

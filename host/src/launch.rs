@@ -30,11 +30,6 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
     }
 }
 
-/// The bytes of an argument struct.
-pub(crate) fn bytes_of<T: bytemuck::NoUninit>(args: &T) -> &[u8] {
-    bytemuck::bytes_of(args)
-}
-
 /// The plan and the operands were made for different operations.
 pub(crate) fn mismatch() -> Error {
     Error::invalid("the plan was made for another operation than its operands")

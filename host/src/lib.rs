@@ -43,7 +43,7 @@
 //!
 //! # Flow
 //!
-//! Every operation takes the same road, and the modules carry its words:
+//! Every operation takes the same road:
 //! **layer → plan → quantize → setup → gemm → epilogue**.
 #![deny(unsafe_code)]
 
@@ -73,6 +73,6 @@ pub use crate::grouped_linear::functional::{
 };
 pub use crate::grouped_linear::{Config, ForwardOptions, Grads, GroupedLinear, Saved};
 pub use crate::plan::{Factor, KernelChoice};
-pub use crate::ptx::{KernelSource, kernel_source};
+pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
 pub use crate::splits::Splits;
 pub use crate::tensor::{DType, Element, GroupedTensor, Tensor};

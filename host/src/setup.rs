@@ -1,11 +1,12 @@
 //! The first launch of every operation: splits to group table.
 
+use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{Operand, Ragged, Scalars, SetupArgs};
 use grouped_linear_kernels::variants::{Role, kernel};
 
 use crate::backend::Launcher;
 use crate::error::{Error, Result};
-use crate::launch::{bytes_of, mismatch};
+use crate::launch::mismatch;
 use crate::plan::{Factor, GemmOperands, GroupedOperand, LaunchPlan, Operands, Plan, Problem};
 use crate::tensor::Tensor;
 

@@ -19,6 +19,10 @@ use crate::tensor::{DType, Tensor};
 #[derive(Clone, Debug)]
 pub struct Splits(Source);
 
+/// Streams whose copies are kept; the oldest goes first, so that splits that live long do not keep
+/// the memory of every stream that ever used them.
+const MOST_UPLOADS: usize = 4;
+
 #[derive(Clone, Debug)]
 enum Source {
     Host(Arc<HostSplits>),
@@ -128,6 +132,9 @@ impl Splits {
         queue.upload(&memory, 0, bytemuck::cast_slice(&splits.counts))?;
         let shape = [splits.counts.len()];
         let tensor = Tensor::from_memory(memory, 0, &shape, DType::I64, queue.device_id());
+        if uploads.len() == MOST_UPLOADS {
+            uploads.remove(0);
+        }
         uploads.push((number, tensor.clone()));
         Ok(tensor)
     }

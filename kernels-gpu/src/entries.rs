@@ -15,7 +15,7 @@ ptx_std::declare_shared_memory!();
 
 macro_rules! entries {
     ($($feature:literal $module:literal $name:ident($args:ident) = $body:expr,
-        role: $role:expr, threads: $threads:expr, shared: $shared:expr,
+        role: $role:expr, threads: $threads:expr, cluster: $cluster:expr, shared: $shared:expr,
         tile: ($m:expr, $n:expr, $k:expr);)*) => {
         $(
             /// Kernel entry point.

@@ -25,6 +25,9 @@ pub const SHARED_BYTES: u32 = 8 * WARP;
 const _: () = assert!(THREADS == WARP * WARP, "a warp scans the totals of the warps");
 const _: () = assert!(MAX_GROUPS < u32::MAX, "u32::MAX stands for no group");
 
+/// The most groups that a thread owns.
+const RUN: u32 = MAX_GROUPS.div_ceil(THREADS);
+
 /// The kernel.
 ///
 /// # Safety
@@ -42,13 +45,22 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
         let first = (thread * share).min(args.groups);
         let last = (first + share).min(args.groups);
 
+        // Read each split once: what is checked is what is used, even if another stream, unordered,
+        // writes the splits meanwhile.
+        let mut splits = [0i64; RUN as usize];
+        for i in 0..RUN {
+            if first + i < last {
+                splits[i as usize] = load_split(args, first + i);
+            }
+        }
+
         // Check the splits. Sums saturate, so that no overflow can make a bad sum look good.
         let mut own_rows = 0i64;
         let mut negative = u32::MAX;
-        for group in first..last {
-            let split = load_split(args, group);
+        for i in 0..RUN {
+            let split = splits[i as usize];
             if split < 0 {
-                negative = negative.min(group);
+                negative = negative.min(first + i);
             } else {
                 own_rows = own_rows.saturating_add(split);
             }
@@ -57,6 +69,7 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
         let (rows_before, total_rows) = block_scan(own_rows, shared);
         let negative = block_min(negative, shared);
         let verdict = if negative != u32::MAX {
+            // For the message alone.
             let value = load_split(args, negative);
             Status { code: status::NEGATIVE_SPLIT, group: negative, value, ..verdict(args) }
         } else if total_rows > args.rows {
@@ -68,8 +81,10 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
 
         // Count the tiles; none if the splits are bad.
         let mut own_tiles = 0i64;
-        for group in first..last {
-            own_tiles += if valid { tiles(args, load_split(args, group)) } else { 0 };
+        for i in 0..RUN {
+            if valid && first + i < last {
+                own_tiles += tiles(args, splits[i as usize]);
+            }
         }
         let (tiles_before, total_tiles) = block_scan(own_tiles, shared);
 
@@ -77,12 +92,14 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
         let layout = GroupTable::layout(args.groups);
         let mut row = if valid { rows_before } else { 0 };
         let mut tile = tiles_before;
-        for group in first..last {
-            let split = if valid { load_split(args, group) } else { 0 };
-            write_group(args, &layout, group, row, split, tile);
-            if valid {
-                row += split;
-                tile += tiles(args, split);
+        for i in 0..RUN {
+            if first + i < last {
+                let split = if valid { splits[i as usize] } else { 0 };
+                write_group(args, &layout, first + i, row, split, tile);
+                if valid {
+                    row += split;
+                    tile += tiles(args, split);
+                }
             }
         }
 

@@ -45,54 +45,56 @@ pub struct Kernel {
     pub args_bytes: usize,
     /// Threads per block, exactly (`.reqntid`).
     pub threads: u32,
+    /// Blocks of a cluster, in x; 1: no clusters.
+    pub cluster: u32,
     /// Dynamic shared memory per block, bytes.
     pub shared_bytes: u32,
     /// Output tile of one block; for reductions the rows and columns that one block covers.
     pub tile: Tile,
 }
 
-/// Calls `$callback!` with every row: `module { name(Args) = body; role; threads; shared; tile }`.
+/// Calls `$callback!` with every row: `feature module name(Args) = body, role, threads, cluster, shared, tile;`.
 #[macro_export]
 macro_rules! variants {
     ($callback:ident) => {
         $callback! {
             "module-setup" "setup" pointer_setup(SetupArgs) = $crate::setup::run,
-                role: Role::PointerSetup, threads: 1024, shared: 256, tile: (1, 1, 1);
+                role: Role::PointerSetup, threads: 1024, cluster: 1, shared: 256, tile: (1, 1, 1);
 
             "module-reduce" "reduce" dbias_partial(DbiasArgs) = $crate::reduce::dbias_partial,
-                role: Role::DbiasPartial, threads: 256, shared: 2048, tile: (128, 64, 1);
+                role: Role::DbiasPartial, threads: 256, cluster: 1, shared: 2048, tile: (128, 64, 1);
             "module-reduce" "reduce" dbias_reduce(DbiasArgs) = $crate::reduce::dbias_reduce,
-                role: Role::DbiasReduce, threads: 256, shared: 0, tile: (1, 256, 1);
+                role: Role::DbiasReduce, threads: 256, cluster: 1, shared: 0, tile: (1, 256, 1);
             "module-reduce" "reduce" dscales(DscalesArgs) = $crate::reduce::dscales,
-                role: Role::Dscales, threads: 256, shared: 0, tile: (8, 1, 1);
+                role: Role::Dscales, threads: 256, cluster: 1, shared: 0, tile: (8, 1, 1);
 
             "module-simt" "simt" gemm_simt_bf16(GemmArgs) = $crate::gemm::simt::run::<Bf16>,
-                role: Role::GemmSimt(ElementType::Bf16), threads: 256, shared: 8704, tile: (64, 64, 16);
+                role: Role::GemmSimt(ElementType::Bf16), threads: 256, cluster: 1, shared: 8704, tile: (64, 64, 16);
             "module-simt" "simt" gemm_simt_f16(GemmArgs) = $crate::gemm::simt::run::<F16>,
-                role: Role::GemmSimt(ElementType::F16), threads: 256, shared: 8704, tile: (64, 64, 16);
+                role: Role::GemmSimt(ElementType::F16), threads: 256, cluster: 1, shared: 8704, tile: (64, 64, 16);
             "module-simt" "simt" gemm_simt_f32(GemmArgs) = $crate::gemm::simt::run::<F32>,
-                role: Role::GemmSimt(ElementType::F32), threads: 256, shared: 8704, tile: (64, 64, 16);
+                role: Role::GemmSimt(ElementType::F32), threads: 256, cluster: 1, shared: 8704, tile: (64, 64, 16);
 
             "module-gemm-bf16" "gemm_bf16" gemm_sm90_fprop_bf16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, Bf16>,
-                role: Role::GemmSm90(Pass::Fprop, ElementType::Bf16), threads: 384, shared: 196_736, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Fprop, ElementType::Bf16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
             "module-gemm-bf16" "gemm_bf16" gemm_sm90_dgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, Bf16>,
-                role: Role::GemmSm90(Pass::Dgrad, ElementType::Bf16), threads: 384, shared: 196_736, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Dgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
             "module-gemm-bf16" "gemm_bf16" gemm_sm90_wgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, Bf16>,
-                role: Role::GemmSm90(Pass::Wgrad, ElementType::Bf16), threads: 384, shared: 196_736, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Wgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
 
             "module-gemm-f16" "gemm_f16" gemm_sm90_fprop_f16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, F16>,
-                role: Role::GemmSm90(Pass::Fprop, ElementType::F16), threads: 384, shared: 196_736, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Fprop, ElementType::F16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
             "module-gemm-f16" "gemm_f16" gemm_sm90_dgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, F16>,
-                role: Role::GemmSm90(Pass::Dgrad, ElementType::F16), threads: 384, shared: 196_736, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Dgrad, ElementType::F16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
             "module-gemm-f16" "gemm_f16" gemm_sm90_wgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, F16>,
-                role: Role::GemmSm90(Pass::Wgrad, ElementType::F16), threads: 384, shared: 196_736, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Wgrad, ElementType::F16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
         }
     };
 }
 
 macro_rules! rows {
     ($($feature:literal $module:literal $name:ident($args:ident) = $body:expr,
-        role: $role:expr, threads: $threads:expr, shared: $shared:expr,
+        role: $role:expr, threads: $threads:expr, cluster: $cluster:expr, shared: $shared:expr,
         tile: ($m:expr, $n:expr, $k:expr);)*) => {
         /// Every kernel, in the order of the table.
         pub const KERNELS: &[Kernel] = &[$(Kernel {
@@ -101,6 +103,7 @@ macro_rules! rows {
             role: $role,
             args_bytes: size_of::<$crate::abi::$args>(),
             threads: $threads,
+            cluster: $cluster,
             shared_bytes: $shared,
             tile: Tile { m: $m, n: $n, k: $k },
         }),*];

@@ -3,7 +3,14 @@
 
 use grouped_linear::{DType, GroupedTensor, Result, Splits, Stream, Tensor, functional};
 
-use crate::fitting::{Fitting, GROUPS, K, N, ROWS, floats, on_engines};
+use crate::fitting::{Fitting, GROUPS, K, N, ROWS, Test, floats};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("bad splits are reported once and write nothing", bad_splits_are_reported_once),
+    ("after bad splits the stream works on", after_bad_splits_the_stream_works_on),
+    ("a download reports bad splits, the first first", a_download_reports_bad_splits),
+    ("another stream does not hear of bad splits", another_stream_does_not_hear_of_bad_splits),
+];
 
 /// Splits in device memory that are wrong, and the message.
 const BAD_SPLITS: &[([i64; GROUPS], &str)] = &[
@@ -37,62 +44,50 @@ fn device_splits(stream: &Stream, dtype: DType, counts: [i64; GROUPS]) -> Result
     })
 }
 
-#[test]
-fn bad_splits_on_the_device_are_reported_once_and_write_nothing() {
-    on_engines(|engine, stream| {
-        for &(counts, part) in BAD_SPLITS {
-            for dtype in [DType::I32, DType::I64] {
-                let case = format!("{engine}: {counts:?} in {dtype}");
-                let splits = device_splits(stream, dtype, counts).unwrap();
-                let outputs = run_all(stream, &splits).expect("the host cannot see the splits");
-                let error = stream.synchronize().expect_err(&case);
-                assert!(error.is_bad_splits(), "{case}: {error:?}");
-                assert!(error.to_string().contains(part), "{case}: {error}");
-                stream.synchronize().expect("an error is reported once");
-                for output in outputs {
-                    let values = output.to_f32(stream).unwrap();
-                    assert!(values.iter().all(|&value| value == 7.0), "{case}: {values:?}");
-                }
+fn bad_splits_are_reported_once(engine: &str, stream: &Stream) {
+    for &(counts, part) in BAD_SPLITS {
+        for dtype in [DType::I32, DType::I64] {
+            let case = format!("{engine}: {counts:?} in {dtype}");
+            let splits = device_splits(stream, dtype, counts).unwrap();
+            let outputs = run_all(stream, &splits).expect("the host cannot see the splits");
+            let error = stream.synchronize().expect_err(&case);
+            assert!(error.is_bad_splits(), "{case}: {error:?}");
+            assert!(error.to_string().contains(part), "{case}: {error}");
+            stream.synchronize().expect("an error is reported once");
+            for output in outputs {
+                let values = output.to_f32(stream).unwrap();
+                assert!(values.iter().all(|&value| value == 7.0), "{case}: {values:?}");
             }
         }
-    });
+    }
 }
 
-#[test]
-fn after_bad_splits_the_stream_works_on() {
-    on_engines(|engine, stream| {
-        let bad = device_splits(stream, DType::I64, [-1, 3]).unwrap();
-        run_all(stream, &bad).unwrap();
-        // Not asked in between: the good operation must run, and the error must still be told.
-        let good = device_splits(stream, DType::I64, [2, 3]).unwrap();
-        let outputs = run_all(stream, &good).expect(engine);
-        assert!(stream.synchronize().expect_err(engine).is_bad_splits());
-        for output in outputs {
-            let values = output.to_f32(stream).unwrap();
-            assert_eq!(values[0], 0.0, "{engine}: the product of zeros was written");
-        }
-    });
+fn after_bad_splits_the_stream_works_on(engine: &str, stream: &Stream) {
+    let bad = device_splits(stream, DType::I64, [-1, 3]).unwrap();
+    run_all(stream, &bad).unwrap();
+    // Not asked in between: the good operation must run, and the error must still be told.
+    let good = device_splits(stream, DType::I64, [2, 3]).unwrap();
+    let outputs = run_all(stream, &good).expect(engine);
+    assert!(stream.synchronize().expect_err(engine).is_bad_splits());
+    for output in outputs {
+        let values = output.to_f32(stream).unwrap();
+        assert_eq!(values[0], 0.0, "{engine}: the product of zeros was written");
+    }
 }
 
-#[test]
-fn a_download_reports_bad_splits_and_the_first_error_wins() {
-    on_engines(|engine, stream| {
-        for counts in [[-1, 3], [9, 9]] {
-            run_all(stream, &device_splits(stream, DType::I64, counts).unwrap()).unwrap();
-        }
-        let tensor = floats(stream, &[2]).unwrap();
-        let error = tensor.to_f32(stream).expect_err(engine);
-        assert!(error.to_string().contains("group 0 has -1 rows"), "{engine}: {error}");
-        assert_eq!(tensor.to_f32(stream).expect(engine), [0.0, 0.0]);
-    });
+fn a_download_reports_bad_splits(engine: &str, stream: &Stream) {
+    for counts in [[-1, 3], [9, 9]] {
+        run_all(stream, &device_splits(stream, DType::I64, counts).unwrap()).unwrap();
+    }
+    let tensor = floats(stream, &[2]).unwrap();
+    let error = tensor.to_f32(stream).expect_err(engine);
+    assert!(error.to_string().contains("group 0 has -1 rows"), "{engine}: {error}");
+    assert_eq!(tensor.to_f32(stream).expect(engine), [0.0, 0.0]);
 }
 
-#[test]
-fn another_stream_does_not_hear_of_bad_splits() {
-    on_engines(|engine, stream| {
-        let other = stream.device().stream().unwrap();
-        run_all(stream, &device_splits(stream, DType::I32, [-1, 3]).unwrap()).unwrap();
-        other.synchronize().expect(engine);
-        assert!(stream.synchronize().expect_err(engine).is_bad_splits());
-    });
+fn another_stream_does_not_hear_of_bad_splits(engine: &str, stream: &Stream) {
+    let other = stream.device().stream().unwrap();
+    run_all(stream, &device_splits(stream, DType::I32, [-1, 3]).unwrap()).unwrap();
+    other.synchronize().expect(engine);
+    assert!(stream.synchronize().expect_err(engine).is_bad_splits());
 }

@@ -5,6 +5,7 @@ use grouped_linear::functional::{
     DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
 };
 use grouped_linear::{Accumulate, DType, GroupedTensor, Result, Splits, Stream, Tensor};
+use libtest_mimic::{Completion, Trial};
 
 pub(crate) const GROUPS: usize = 2;
 pub(crate) const ROWS: usize = 6;
@@ -70,12 +71,25 @@ pub(crate) fn packed(stream: &Stream, shape: &[usize]) -> Result<GroupedTensor> 
     GroupedTensor::packed(floats(stream, shape)?)
 }
 
-/// Runs `test` on every engine that is here.
-pub(crate) fn on_engines(test: impl Fn(&'static str, &Stream)) {
+/// What is tried on a stream of an engine, whose name it is told; it panics where it fails.
+pub(crate) type Test = fn(&str, &Stream);
+
+/// A trial of every test on every engine; shown as ignored, with the reason, where the engine is not
+/// here.
+pub(crate) fn on_engines(tests: &[(&str, Test)]) -> Vec<Trial> {
+    let mut trials = Vec::new();
     for engine in engines() {
-        match engine.device {
-            Ok(device) => test(engine.name, &device.stream().expect("a stream")),
-            Err(reason) => println!("{}: skipped ({reason})", engine.name),
+        for &(name, test) in tests {
+            let device = engine.device.clone();
+            let name = format!("{}: {name}", engine.name);
+            trials.push(Trial::ignorable_test(name, move || match device {
+                Err(reason) => Ok(Completion::ignored_with(reason)),
+                Ok(device) => {
+                    test(engine.name, &device.stream()?);
+                    Ok(Completion::Completed)
+                }
+            }));
         }
     }
+    trials
 }

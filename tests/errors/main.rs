@@ -1,8 +1,12 @@
 //! What is refused, on every engine: what the host can see at once (here), what only the device
 //! knows at the next synchronisation (`device.rs`). Either way nothing is written.
+//!
+//! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
 
 mod device;
 mod fitting;
+
+use std::process::ExitCode;
 
 use grouped_linear::functional::{self, DgradArgs, FpropArgs, GemmOptions, WgradArgs};
 use grouped_linear::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan};
@@ -10,8 +14,9 @@ use grouped_linear::{
     Config, DType, Error, Factor, ForwardOptions, GroupedLinear, GroupedTensor, Result, Splits,
     Stream, Tensor,
 };
+use libtest_mimic::{Arguments, Trial};
 
-use crate::fitting::{Fitting, GROUPS, K, N, ROWS, floats, on_engines, packed};
+use crate::fitting::{Fitting, GROUPS, K, N, ROWS, Test, floats, on_engines, packed};
 
 /// A question that the error must answer with yes.
 type Question = fn(&Error) -> bool;
@@ -331,60 +336,52 @@ fn layer(stream: &Stream) -> Result<GroupedLinear> {
     GroupedLinear::new(stream, config, packed(stream, &[GROUPS, N, K])?, None)
 }
 
-fn refused(table: &[Refusal]) {
-    on_engines(|engine, stream| {
-        for (name, part, question, attempt) in table {
-            match attempt(stream) {
-                Ok(()) => panic!("{engine}: {name}: was not refused"),
-                Err(error) => {
-                    let message = error.to_string();
-                    assert!(message.contains(part), "{engine}: {name}: {message}");
-                    assert!(question(&error), "{engine}: {name}: wrong kind: {error:?}");
-                }
+fn refused(table: &[Refusal], engine: &str, stream: &Stream) {
+    for (name, part, question, attempt) in table {
+        match attempt(stream) {
+            Ok(()) => panic!("{engine}: {name}: was not refused"),
+            Err(error) => {
+                let message = error.to_string();
+                assert!(message.contains(part), "{engine}: {name}: {message}");
+                assert!(question(&error), "{engine}: {name}: wrong kind: {error:?}");
             }
-            stream.synchronize().expect("a refused call leaves nothing behind");
         }
-    });
+        stream.synchronize().expect("a refused call leaves nothing behind");
+    }
 }
 
-#[test]
-fn wrong_shapes_and_types_are_refused() {
-    refused(SHAPES_AND_TYPES);
+const TESTS: &[(&str, Test)] = &[
+    ("wrong shapes and types are refused", |e, s| refused(SHAPES_AND_TYPES, e, s)),
+    ("wrong sizes are refused", |e, s| refused(SIZES, e, s)),
+    ("wrong memory is refused", |e, s| refused(MEMORY, e, s)),
+    ("what does not fit the layer is refused", |e, s| refused(LAYER, e, s)),
+    ("arguments that fit are not refused", |engine, s| arguments_that_fit(s).expect(engine)),
+];
+
+/// Otherwise the tables above might refuse for a reason that they do not name.
+fn arguments_that_fit(stream: &Stream) -> Result<()> {
+    fprop(stream, &[ROWS, N], DType::F32, |_, _| Ok(()))?;
+    fprop_with(stream, |_| Ok(()))?;
+    let fitting = Fitting::new(stream)?;
+    functional::dgrad(stream, &fitting.dgrad(), &mut floats(stream, &[ROWS, K])?)?;
+    functional::wgrad(stream, &fitting.wgrad(), &mut packed(stream, &[GROUPS, N, K])?)?;
+    functional::dbias(stream, &fitting.dbias(), &mut packed(stream, &[GROUPS, N])?)?;
+    functional::dscales(stream, &fitting.dscales(), &mut floats(stream, &[ROWS])?)?;
+    stream.synchronize()
 }
 
-#[test]
-fn wrong_sizes_are_refused() {
-    refused(SIZES);
-}
-
-#[test]
-fn wrong_memory_is_refused() {
-    refused(MEMORY);
-}
-
-#[test]
-fn what_does_not_fit_the_layer_is_refused() {
-    refused(LAYER);
-}
-
-#[test]
-fn arguments_that_fit_are_not_refused() -> Result<()> {
-    // Otherwise the tables above might refuse for a reason that they do not name.
-    let stream = grouped_linear::Device::cpu().stream()?;
-    fprop(&stream, &[ROWS, N], DType::F32, |_, _| Ok(()))?;
-    fprop_with(&stream, |_| Ok(()))?;
-    let fitting = Fitting::new(&stream)?;
-    functional::dgrad(&stream, &fitting.dgrad(), &mut floats(&stream, &[ROWS, K])?)?;
-    functional::wgrad(&stream, &fitting.wgrad(), &mut packed(&stream, &[GROUPS, N, K])?)?;
-    functional::dbias(&stream, &fitting.dbias(), &mut packed(&stream, &[GROUPS, N])?)?;
-    functional::dscales(&stream, &fitting.dscales(), &mut floats(&stream, &[ROWS])?)
-}
-
-#[test]
-fn the_cpu_says_that_it_cannot_record_graphs() -> Result<()> {
+fn the_cpu_cannot_record_graphs() -> Result<()> {
     let stream = grouped_linear::Device::cpu().stream()?;
     let error = stream.capture(|_| Ok(())).unwrap_err();
     assert!(error.is_unsupported(), "{error:?}");
     assert!(error.to_string().contains("call the operations again"), "{error}");
     Ok(())
+}
+
+fn main() -> ExitCode {
+    let mut trials = on_engines(&[TESTS, device::TESTS].concat());
+    trials.push(Trial::test("cpu: it says that it cannot record graphs", || {
+        Ok(the_cpu_cannot_record_graphs()?)
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

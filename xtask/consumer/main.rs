@@ -6,9 +6,9 @@ use grouped_linear::{
 
 fn main() -> Result<()> {
     let source = grouped_linear::kernel_source();
-    for (name, target, bytes, origin) in &source.modules {
-        println!("{target}/{name}: {bytes} bytes, {origin}");
-        assert_eq!(*origin, "shipped", "a published crate compiles no kernel");
+    for module in &source.modules {
+        println!("{}/{}: {} bytes, {}", module.target, module.name, module.bytes, module.origin);
+        assert_eq!(module.origin, "shipped", "a published crate compiles no kernel");
     }
     assert!(!source.modules.is_empty());
 

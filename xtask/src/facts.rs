@@ -144,14 +144,19 @@ fn check_spills(module: &str, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// A kernel with wgmma instructions and a stack has lost its accumulators to memory.
+/// A kernel with wgmma instructions and a stack has lost its accumulators to memory; one with a trap
+/// may lose its register budget, since ptxas then ignores `setmaxnreg` (docs/kernels.md).
 fn check_accumulators(kernel: &Function, body: &str) -> Result<()> {
     let Function { name, stack_bytes, .. } = kernel;
-    let tensor_core = count(body, "wgmma.mma_async") > 0;
+    if count(body, "wgmma.mma_async") == 0 {
+        return Ok(());
+    }
     ensure!(
-        !tensor_core || *stack_bytes == 0,
+        *stack_bytes == 0,
         "{name} keeps {stack_bytes} bytes on the stack; its accumulators belong in registers"
     );
+    let traps = count(body, "trap");
+    ensure!(traps == 0, "{name} can trap in {traps} places; a panic path is left in its Rust code");
     Ok(())
 }
 
@@ -204,5 +209,13 @@ mod tests {
         let kernel = Function { stack_bytes: 16, registers: Some(168), ..Default::default() };
         assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;").is_err());
         assert!(check_accumulators(&kernel, "\tfma.rn.f32 x;").is_ok());
+    }
+
+    #[test]
+    fn a_trap_is_refused_beside_wgmma_only() {
+        let kernel = Function { registers: Some(168), ..Default::default() };
+        assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;\n\ttrap;").is_err());
+        assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;").is_ok());
+        assert!(check_accumulators(&kernel, "\ttrap;").is_ok());
     }
 }

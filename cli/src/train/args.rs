@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use grouped_linear::DType;
+use grouped_linear::plan::MAX_GROUPS;
 use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceChoice;
@@ -127,6 +128,9 @@ const BASE_LEARNING_RATE: f64 = 3e-3;
 /// The largest value of any size: products of four of them stay within 64 bits.
 const LARGEST_SIZE: usize = 1 << 15;
 
+/// Different bytes.
+pub const BYTES: usize = 256;
+
 /// Kernels that copy tiles need features in multiples of this.
 pub const FEATURE_MULTIPLE: usize = 8;
 
@@ -195,6 +199,19 @@ impl Config {
         self.experts.next_multiple_of(FEATURE_MULTIPLE)
     }
 
+    /// Number of weights of the model. The settings must be valid: then the products fit 64 bits.
+    pub fn weight_count(&self) -> u64 {
+        let [hidden, width, experts] =
+            [self.hidden, self.expert_width(), self.experts].map(|size| size as u64);
+        let [context, embedding, blocks] =
+            [self.context, self.embedding, self.blocks].map(|size| size as u64);
+        let layer = |inputs: u64, outputs: u64| outputs * (inputs + 1); // with its bias
+        let router = hidden * self.router_columns() as u64; // without one
+        let experts = experts * (layer(hidden, 2 * width) + layer(width, hidden));
+        let (ends, bytes) = (layer(context * embedding, hidden) + hidden, BYTES as u64);
+        bytes * embedding + ends + layer(hidden, bytes) + blocks * (hidden + router + experts)
+    }
+
     /// Refuses settings that no run can have.
     pub fn validate(&self) -> Result<()> {
         let sizes = [
@@ -212,6 +229,11 @@ impl Config {
                 "--{name} {size}: it must lie between 1 and {LARGEST_SIZE}"
             );
         }
+        ensure!(
+            self.experts <= MAX_GROUPS,
+            "--experts {}: a grouped product takes at most {MAX_GROUPS}",
+            self.experts
+        );
         ensure!(self.blocks <= 256, "--blocks {}: at most 256", self.blocks);
         ensure!(self.steps > 0, "--steps 0: at least one step is needed");
         ensure!(
@@ -278,7 +300,8 @@ pub mod tests {
 
     #[test]
     fn refusals_say_what_is_wrong() {
-        let cases: [(&[&str], &str); 5] = [
+        let cases: [(&[&str], &str); 6] = [
+            (&["--experts", "4097"], "--experts 4097: a grouped product takes at most 4096"),
             (&["--hidden", "100"], "--hidden is 100; it must be a multiple of 8"),
             (&["--top-k", "9"], "more than the 8 experts"),
             (&["--context", "3", "--embedding", "3"], "--context times --embedding is 9"),

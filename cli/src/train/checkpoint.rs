@@ -1,5 +1,6 @@
 //! Checkpoints: weights, moments, step and settings in one safetensors file that is checked in full
-//! before anything of it is used.
+//! before anything of it is used: a checksum covers the settings and the tensors, and what the
+//! settings ask for must be what the file holds before any memory is asked for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::files;
 use super::parameter::Parameter;
 
 const PROGRAM: &str = "grouped-linear train";
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 const ADVICE: &str = "resume from another checkpoint, or start anew without --resume \
                       (the file will be kept beside the new one)";
 
@@ -42,17 +43,20 @@ pub fn save(path: &Path, state: &State, parameters: &[&mut Parameter]) -> Result
         })
         .collect();
     tensors.sort_by(|a, b| a.0.cmp(&b.0));
-    let checksum = checksum(tensors.iter().map(|(name, _, bytes)| (name.as_str(), *bytes)));
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| {
+            Ok((name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), bytes)?))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let state = serde_json::to_string(state)?;
+    let checksum = checksum(&state, &views);
     let metadata = HashMap::from([
         ("program".to_owned(), PROGRAM.to_owned()),
         ("format".to_owned(), FORMAT.to_owned()),
-        ("state".to_owned(), serde_json::to_string(state)?),
+        ("state".to_owned(), state),
         ("checksum".to_owned(), checksum),
     ]);
-    let views = tensors
-        .iter()
-        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.to_vec(), bytes)?)))
-        .collect::<Result<Vec<_>>>()?;
     files::replace(path, &serialize(views, Some(metadata))?)
 }
 
@@ -69,13 +73,17 @@ impl Checkpoint {
         let bytes = std::fs::read(path).with_context(|| {
             format!("--resume: no checkpoint could be read from {}", path.display())
         })?;
-        let checked = Self::check(&bytes).map_err(|error| refusal(path, &error));
-        checked.map(|state| Self { bytes, state })
+        let checked = Self::check(&bytes).and_then(|state| {
+            check_size(&bytes, &state.config)?;
+            Ok(state)
+        });
+        let state = checked.map_err(|error| refusal(path, &error))?;
+        Ok(Self { bytes, state })
     }
 
     fn check(bytes: &[u8]) -> Result<State> {
-        let (_, header) = SafeTensors::read_metadata(bytes)
-            .map_err(|error| anyhow!("it is not a whole safetensors file ({error})"))?;
+        let broken = |error| anyhow!("it is not a whole safetensors file ({error})");
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
         let metadata = header.metadata().clone().unwrap_or_default();
         ensure!(
             metadata.get("program").map(String::as_str) == Some(PROGRAM),
@@ -86,20 +94,16 @@ impl Checkpoint {
             format == FORMAT,
             "its format version is {format}, this program reads version {FORMAT}"
         );
-        let tensors = SafeTensors::deserialize(bytes)?;
-        let mut names = tensors.names();
-        names.sort_unstable();
-        let views = names
-            .into_iter()
-            .map(|name| Ok((name, tensors.tensor(name)?.data())))
-            .collect::<Result<Vec<_>>>()?;
-        let found = checksum(views.into_iter());
+        let tensors = SafeTensors::deserialize(bytes).map_err(broken)?;
+        let mut views: Vec<(&str, TensorView<'_>)> = tensors.iter().collect();
+        views.sort_by_key(|(name, _)| *name);
+        let state = metadata.get("state").context("it is damaged: it has no settings")?;
+        let found = checksum(state, &views);
         ensure!(
             metadata.get("checksum") == Some(&found),
-            "it is damaged: its tensors have checksum {found}, {} was written",
+            "it is damaged: its settings and tensors have checksum {found}, {} was written",
             metadata.get("checksum").map_or("none", String::as_str)
         );
-        let state = metadata.get("state").context("it has no settings")?;
         let state: State = serde_json::from_str(state)
             .map_err(|error| anyhow!("its settings cannot be read ({error})"))?;
         state.config.validate().map_err(|error| anyhow!("its settings are invalid: {error}"))?;
@@ -128,6 +132,21 @@ impl Checkpoint {
         }
         Ok(())
     }
+}
+
+/// Refuses settings that ask for more or fewer weights than the file has.
+fn check_size(bytes: &[u8], config: &Config) -> Result<()> {
+    let found: usize =
+        SafeTensors::deserialize(bytes)?.iter().map(|(_, tensor)| tensor.data().len()).sum();
+    // Each weight has two moments.
+    let weights = config.weight_count();
+    let needed = weights * 3 * size_of::<f32>() as u64;
+    ensure!(
+        found as u64 == needed,
+        "its settings ask for {weights} weights, whose tensors have {needed} bytes; \
+         those of the file have {found}"
+    );
+    Ok(())
 }
 
 fn refusal(path: &Path, reason: &anyhow::Error) -> anyhow::Error {
@@ -160,11 +179,19 @@ fn read(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f3
     Ok(values)
 }
 
-fn checksum<'a>(tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+/// CRC-32 of the settings and the tensors, which are sorted by name. Lengths stand between the parts,
+/// so that no byte can move from one to the next.
+fn checksum(state: &str, tensors: &[(&str, TensorView<'_>)]) -> String {
     let mut hasher = crc32fast::Hasher::new();
-    for (name, bytes) in tensors {
-        hasher.update(name.as_bytes());
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
+    };
+    part(state.as_bytes());
+    for (name, tensor) in tensors {
+        part(name.as_bytes());
+        part(format!("{:?} {:?}", tensor.dtype(), tensor.shape()).as_bytes());
+        part(tensor.data());
     }
     format!("{:08x}", hasher.finalize())
 }
@@ -208,16 +235,51 @@ mod tests {
         assert_eq!(other.second_moment, parameter.second_moment);
     }
 
+    /// Wherever it lies: in a tensor, a setting, the structure of the header or its padding.
     #[test]
-    fn every_flipped_byte_and_every_cut_is_refused_or_harmless() {
+    fn every_flipped_bit_and_every_cut_is_refused_with_the_reason() {
         let bytes = saved(&mut parameter(&[2, 3]));
+        let reason = |bytes: &[u8]| Checkpoint::check(bytes).unwrap_err().to_string();
+        let reasons =
+            ["not a whole safetensors file", "did not write it", "format version is", "is damaged"];
         for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x41;
-            // A changed setting inside the header's text may still be a valid setting.
-            let data = at >= bytes.len() - 72;
-            assert!(!data || Checkpoint::check(&damaged).is_err(), "byte {at}");
-            assert!(Checkpoint::check(&bytes[..at]).is_err(), "cut at {at}");
+            let flips = (0..8).map(|bit| 1 << bit).chain([0x41, 0xff]);
+            for flip in flips {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                let found = reason(&damaged);
+                assert!(reasons.iter().any(|r| found.contains(r)), "byte {at} ^ {flip}: {found}");
+            }
+            assert!(reason(&bytes[..at]).contains(reasons[0]), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn no_byte_moves_between_settings_and_tensors() {
+        let view = || TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap();
+        let other = TensorView::new(Dtype::F32, vec![1, 1], &[0; 4]).unwrap();
+        let sums = [
+            checksum("ab", &[("c", view())]),
+            checksum("a", &[("bc", view())]),
+            checksum("ab", &[("c", other)]),
+            checksum("ab", &[("c", view()), ("", view())]),
+        ];
+        assert_eq!(sums.iter().collect::<BTreeSet<_>>().len(), sums.len(), "{sums:?}");
+    }
+
+    /// A file that is whole, but whose settings ask for more than it has, or than any machine has.
+    #[test]
+    fn settings_are_compared_with_the_file_before_memory_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.safetensors");
+        for flags in [&["--hidden=16384", "--experts=4096", "--blocks=256"][..], &[]] {
+            let state = State { config: parse(flags).config, ..state() };
+            save(&path, &state, &[&mut parameter(&[2, 3])]).unwrap();
+            let error = Checkpoint::read(&path).err().unwrap().to_string();
+            assert!(
+                error.contains("those of the file have 72") && error.contains(ADVICE),
+                "{error}"
+            );
         }
     }
 
@@ -230,10 +292,10 @@ mod tests {
         assert!(reason(&foreign).contains("did not write it"));
         let metadata = HashMap::from([
             ("program".to_owned(), PROGRAM.to_owned()),
-            ("format".to_owned(), "2".to_owned()),
+            ("format".to_owned(), "3".to_owned()),
         ]);
         let newer = serialize([("w", &view)], Some(metadata)).unwrap();
-        assert!(reason(&newer).contains("format version is 2"));
+        assert!(reason(&newer).contains("format version is 3"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::args::BYTES;
 use super::parameter::{Decay, Parameter};
 use super::random::Random;
 
@@ -17,7 +18,7 @@ impl Embedding {
     /// A table of normally distributed vectors.
     pub fn new(width: usize, random: &mut Random) -> Self {
         let name = "embedding.table".to_owned();
-        Self { table: Parameter::normal(name, &[256, width], Decay::No, 1.0, random), width }
+        Self { table: Parameter::normal(name, &[BYTES, width], Decay::No, 1.0, random), width }
     }
 
     /// `[rows, context · width]` for `contexts [rows, context]`.

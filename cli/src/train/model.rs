@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::args::Config;
+use super::args::{BYTES, Config};
 use super::block::Block;
 use super::data::Batch;
 use super::embedding::Embedding;
@@ -11,9 +11,6 @@ use super::loss::cross_entropy;
 use super::norm::Norm;
 use super::parameter::Parameter;
 use super::random::Random;
-
-/// Different bytes.
-const BYTES: usize = 256;
 
 /// A mixture-of-experts byte language model.
 pub struct Model {
@@ -184,6 +181,7 @@ mod tests {
         let batch = text.batch(&(10..42).collect::<Vec<_>>());
         let engine = Engine::new(&Device::cpu(), DType::F32).unwrap();
         let mut model = Model::new(&engine, &config).unwrap();
+        assert_eq!(config.weight_count(), model.weight_count() as u64);
         model.train(&batch).unwrap();
 
         let count = model.parameters().len();

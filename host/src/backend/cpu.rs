@@ -10,16 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::device::DeviceBackend;
 use super::{DeviceId, DeviceInfo, DeviceKind, Place, Queue, QueueEvent, QueueGraph};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::plan::{Operands, Plan, Target};
-use crate::reference::{byte_range, byte_range_mut, execute, host_memory};
+use crate::reference::{byte_range, byte_range_mut, execute, host_memory, zeros};
 use crate::tensor::{AddressTable, HostMemory, Memory, Tensor};
 
 const ID: DeviceId = DeviceId { kind: DeviceKind::Cpu, ordinal: 0 };
-
-/// From this size on, an allocation is first tried in a way that can fail; smaller ones are not
-/// worth the second call.
-const LARGE_ALLOCATION: usize = 1 << 26;
 
 /// The one CPU device; all handles are equal.
 pub(super) fn device() -> Arc<dyn DeviceBackend> {
@@ -73,15 +69,7 @@ impl CpuQueue {
 
 impl Queue for CpuQueue {
     fn allocate(&self, bytes: usize) -> Result<Memory> {
-        if bytes >= LARGE_ALLOCATION {
-            let tried = Vec::<u64>::new().try_reserve_exact(bytes.div_ceil(8));
-            tried.map_err(|error| Kind::OutOfMemory {
-                bytes,
-                device: ID.to_string(),
-                detail: error.to_string(),
-            })?;
-        }
-        Ok(Memory::Host(Arc::new(HostMemory::zeroed(bytes))))
+        Ok(Memory::Host(Arc::new(HostMemory::new(zeros(bytes.div_ceil(8))?))))
     }
 
     fn upload(&self, memory: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
@@ -101,8 +89,11 @@ impl Queue for CpuQueue {
 
     fn copy(&self, to: Place<'_>, from: Place<'_>, bytes: usize) -> Result<()> {
         // Not from lock to lock: two copies in opposite directions would wait for each other.
-        let copied = host_memory(from.0)?
-            .read(|source| byte_range(source, from.1, bytes).map(<[u8]>::to_vec))?;
+        let mut copied: Vec<u8> = zeros(bytes)?;
+        host_memory(from.0)?.read(|source| {
+            copied.copy_from_slice(byte_range(source, from.1, bytes)?);
+            Ok::<_, Error>(())
+        })?;
         self.upload(to.0, to.1, &copied)
     }
 

@@ -38,6 +38,7 @@ impl fmt::Display for DeviceId {
 
 /// What is known about a device.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DeviceInfo {
     /// Which device.
     pub id: DeviceId,

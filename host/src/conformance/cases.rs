@@ -339,26 +339,90 @@ fn case(values: &[usize]) -> Case {
     .normalised()
 }
 
-/// A selection in which every two values of different axes meet.
+/// Buffers without rows, listed rather than drawn. Nothing is multiplied, and yet outputs with a part
+/// per expert are written: zeros, or beta times what they held.
+fn cases_without_rows() -> impl Iterator<Item = Case> {
+    use Operation::{Dbias, Dgrad, Dscales, Fprop, Layer, Wgrad};
+    let operations = [Fprop, Dgrad, Wgrad, Dbias, Dscales, Layer].into_iter();
+    let axes = LAYOUTS
+        .iter()
+        .flat_map(|&layout| [Factors::Plain, Factors::PerGroup].map(|factors| (layout, factors)));
+    let axes = axes.flat_map(|(layout, factors)| {
+        [SplitSource::Host, SplitSource::DeviceI64].map(|splits| (layout, factors, splits))
+    });
+    operations.flat_map(move |operation| {
+        axes.clone().map(move |(layout, factors, splits)| {
+            Case {
+                operation,
+                input: DType::Bf16,
+                output: DType::Bf16,
+                rows: RowPattern::AllEmpty,
+                tail: 0,
+                in_features: 64,
+                out_features: 24,
+                layout,
+                bias: BiasCase::RowScaled,
+                factors,
+                splits,
+                kernel: KernelChoice::Auto,
+            }
+            .normalised()
+        })
+    })
+}
+
+/// A selection in which every two values of different axes meet, and buffers without rows.
 pub fn selected_cases() -> Vec<Case> {
-    unique(pairwise::select(&AXES, SEED).iter().map(|values| case(values)))
+    let selection = pairwise::select(&AXES, SEED);
+    unique(selection.iter().map(|values| case(values)).chain(cases_without_rows()))
 }
 
 /// Every combination of operation, types, rows, features and kernel; the remaining axes are drawn.
+/// Then the cases that [`selected_cases`] lists.
 pub fn all_cases() -> Vec<Case> {
     let mut generator = Generator::new(SEED);
     let combinations: usize = CROSSED.iter().map(|&axis| AXES[axis]).product();
-    unique((0..combinations).map(|mut index| {
+    let crossed = (0..combinations).map(|mut index| {
         let mut values = AXES.map(|count| (generator.next() % count as u64) as usize);
         for axis in CROSSED {
             values[axis] = index % AXES[axis];
             index /= AXES[axis];
         }
         case(&values)
-    }))
+    });
+    unique(crossed.chain(cases_without_rows()))
 }
 
 fn unique(cases: impl Iterator<Item = Case>) -> Vec<Case> {
     let mut seen = std::collections::HashSet::new();
     cases.filter(|case| seen.insert(*case)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_without_rows_are_never_left_to_chance() {
+        for cases in [selected_cases(), all_cases()] {
+            let has = |operation, layout, factors| {
+                cases.iter().any(|case| {
+                    let rows = case.rows.splits().iter().sum::<usize>() + case.tail;
+                    let plain = case.input == DType::Bf16 && case.kernel == KernelChoice::Auto;
+                    let same = (case.operation, case.layout, case.factors);
+                    rows == 0 && plain && same == (operation, layout, factors)
+                })
+            };
+            for &layout in LAYOUTS {
+                for operation in [Operation::Fprop, Operation::Dgrad, Operation::Wgrad] {
+                    assert!(has(operation, layout, Factors::PerGroup), "{operation:?} {layout:?}");
+                    assert!(has(operation, layout, Factors::Plain), "{operation:?} {layout:?}");
+                }
+                assert!(has(Operation::Dbias, layout, Factors::Accumulate), "{layout:?}");
+                assert!(has(Operation::Dbias, layout, Factors::Plain), "{layout:?}");
+                assert!(has(Operation::Dscales, layout, Factors::Plain), "{layout:?}");
+                assert!(has(Operation::Layer, layout, Factors::Plain), "{layout:?}");
+            }
+        }
+    }
 }

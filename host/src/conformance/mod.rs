@@ -2,7 +2,7 @@
 //! runs. Not part of the stable interface.
 //!
 //! A [`Case`] says what is computed on which sizes; [`run_case`] computes it twice on a device and
-//! compares the outcome with the loops in [`reference::plain`](crate::reference::plain) in FP64.
+//! compares the results with the loops in [`reference::plain`](crate::reference::plain) in FP64.
 
 mod cases;
 mod compare;
@@ -17,7 +17,7 @@ pub use self::cases::{
 };
 pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
-pub use self::run::run_case;
+pub use self::run::{Outcome, run_case};
 use crate::backend::Device;
 
 /// An engine, or why it cannot run here.

@@ -30,13 +30,22 @@ struct Output {
     tail_is_kept: bool,
 }
 
+/// How a case ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was run, and the results are right.
+    Passed,
+    /// It was not run: the device must refuse it, for this reason, and did.
+    Refused(&'static str),
+}
+
 /// Runs `case` twice on `device` and checks the results: close to the oracle, untouched where
 /// nothing may be written, and equal to the bit between the two runs.
 ///
 /// # Errors
 /// What is wrong, in words.
-pub fn run_case(case: &Case, device: &Device) -> Result<(), String> {
-    let outcome = device.stream().and_then(|stream| {
+pub fn run_case(case: &Case, device: &Device) -> Result<Outcome, String> {
+    let results = device.stream().and_then(|stream| {
         let first = outputs(case, &stream)?;
         let second = outputs(case, &stream)?;
         stream.synchronize()?;
@@ -44,13 +53,13 @@ pub fn run_case(case: &Case, device: &Device) -> Result<(), String> {
     });
     let gpu = device.id().kind != DeviceKind::Cpu;
     if let (true, Some(reason)) = (gpu, case.gpu_refusal()) {
-        return match outcome {
-            Err(error) if error.is_unsupported() => Ok(()),
+        return match results {
+            Err(error) if error.is_unsupported() => Ok(Outcome::Refused(reason)),
             Err(error) => Err(format!("refused ({reason}), but as something else: {error}")),
             Ok(_) => Err(format!("should have been refused: {reason}")),
         };
     }
-    let (first, second) = outcome.map_err(|error| format!("failed: {error}"))?;
+    let (first, second) = results.map_err(|error| format!("failed: {error}"))?;
     let inputs = Inputs::new(case, &mut Generator::named(&case.to_string()));
     for (first, second) in first.iter().zip(&second) {
         check(case, &inputs, first)?;
@@ -67,7 +76,7 @@ pub fn run_case(case: &Case, device: &Device) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    Ok(Outcome::Passed)
 }
 
 fn check(case: &Case, inputs: &Inputs, output: &Output) -> Result<(), String> {

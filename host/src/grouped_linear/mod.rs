@@ -8,6 +8,7 @@ pub use self::backward::Grads;
 pub use self::forward::{ForwardOptions, Saved};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan};
 use crate::tensor::{DType, GroupedTensor};
 
 /// Sizes of a layer.
@@ -40,7 +41,8 @@ impl GroupedLinear {
     /// A layer over these parameters: weights `[N, K]` and biases `[N]` per group.
     ///
     /// # Errors
-    /// Number of groups, shapes, element types or devices do not fit `config`.
+    /// Number of groups, shapes, element types or devices do not fit `config`; the device has no
+    /// kernel for the sizes or the type.
     pub fn new(
         stream: &Stream,
         config: Config,
@@ -61,6 +63,8 @@ impl GroupedLinear {
                 return Err(Error::dtype("bias", bias.dtype(), "bf16, f16 or f32"));
             }
         }
+        // What forward would refuse whatever the rows is refused now.
+        plan_forward(&config, bias.as_ref(), stream)?;
         Ok(Self { config, weights, bias })
     }
 
@@ -78,4 +82,21 @@ impl GroupedLinear {
     pub fn bias(&self) -> Option<&GroupedTensor> {
         self.bias.as_ref()
     }
+}
+
+fn plan_forward(config: &Config, bias: Option<&GroupedTensor>, stream: &Stream) -> Result<()> {
+    let &Config { groups, in_features, out_features, dtype } = config;
+    let problem = GemmProblem {
+        pass: Pass::Fprop,
+        groups,
+        rows: 1,
+        in_features,
+        out_features,
+        input: dtype,
+        output: dtype,
+        bias: bias.map_or(BiasKind::None, |bias| BiasKind::Add(bias.dtype())),
+        // The kernel is chosen with each forward; the readable one takes all sizes that any takes.
+        kernel: KernelChoice::Simt,
+    };
+    Plan::new(problem.into(), stream.device().target()).map(drop)
 }

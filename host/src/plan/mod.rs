@@ -4,8 +4,9 @@
 mod operands;
 mod problem;
 
-use grouped_linear_kernels::abi::{DBIAS_SEGMENT_ROWS, GroupTable, MAX_GROUPS};
-use grouped_linear_kernels::variants::{Kernel, Role, Tile, kernel};
+use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
+pub use grouped_linear_kernels::variants::Role;
+use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
 
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
@@ -15,6 +16,9 @@ pub use self::problem::{
     BiasKind, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Problem,
 };
 use crate::error::{Error, Result};
+
+/// The most groups of one operation.
+pub const MAX_GROUPS: usize = abi::MAX_GROUPS as usize;
 
 /// What a plan must know of the device that will carry it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,7 +48,9 @@ impl Target {
 
 /// One operation, decided: which kernels run, on which grids, with how much scratch memory.
 ///
-/// A plan knows no pointers, can be printed and compared, and needs no GPU.
+/// A plan knows no pointers, can be printed and compared, and needs no GPU: it is there to be looked
+/// at. The functions in [`functional`](crate::functional) make theirs anew on every call, which is
+/// plain arithmetic, and carry it out.
 ///
 /// ```
 /// use grouped_linear::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan, Target};
@@ -65,6 +71,7 @@ impl Target {
 /// # Ok::<(), grouped_linear::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Plan {
     /// What is computed.
     pub problem: Problem,
@@ -74,6 +81,7 @@ pub struct Plan {
 
 /// The launches of a plan: `pointer_setup`, then the main kernel, then (dbias) the reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LaunchPlan {
     /// The main kernel; `None` where there is nothing to write (T = 0), so only the splits are
     /// checked.
@@ -88,6 +96,7 @@ pub struct LaunchPlan {
 
 /// A kernel and its grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct PlannedKernel {
     /// What the kernel is for; names a row of the kernel table.
     pub role: Role,
@@ -97,6 +106,7 @@ pub struct PlannedKernel {
 
 /// Byte offsets in the scratch memory of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct WorkspaceMap {
     /// The group table.
     pub table: usize,
@@ -215,8 +225,4 @@ fn workspace(groups: usize, partial_bytes: usize) -> WorkspaceMap {
 
 fn row(role: Role) -> Result<&'static Kernel> {
     PlannedKernel { role, grid: [0, 0] }.row()
-}
-
-pub(crate) const fn max_groups() -> usize {
-    MAX_GROUPS as usize
 }

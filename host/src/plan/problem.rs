@@ -3,7 +3,7 @@
 pub use grouped_linear_kernels::abi::Pass;
 use grouped_linear_kernels::variants::Role;
 
-use super::max_groups;
+use super::MAX_GROUPS;
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 
@@ -184,10 +184,10 @@ impl GemmProblem {
 }
 
 fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result<()> {
-    if groups == 0 || groups > max_groups() {
+    if groups == 0 || groups > MAX_GROUPS {
         return Err(Error::invalid(format!(
             "{groups} groups were asked for, 1 to {} are possible",
-            max_groups()
+            MAX_GROUPS
         )));
     }
     // Coordinates of tensor copies are signed 32-bit numbers.

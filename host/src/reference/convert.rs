@@ -7,7 +7,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, HostMemory, Memory, Parts, Tensor};
 
@@ -42,6 +42,22 @@ fn out_of_bounds(offset: usize, length: usize, size: usize) -> Error {
     ))
 }
 
+/// `count` zeros, or an error where memory is out: operands and results may be larger than what is
+/// left, and `vec!` would end the process.
+///
+/// `vec!` takes pages that the operating system zeroes when they are touched, if ever, so the memory
+/// is only tried with the call that can fail. The optimiser must not see that nobody uses it.
+pub(crate) fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
+    let mut tried = Vec::<T>::new();
+    tried.try_reserve_exact(count).map_err(|error| Kind::OutOfMemory {
+        bytes: count.saturating_mul(size_of::<T>()),
+        device: "cpu".to_owned(),
+        detail: error.to_string(),
+    })?;
+    drop(std::hint::black_box(tried));
+    Ok(vec![T::default(); count])
+}
+
 /// The first `values.len()` elements of a floating-point tensor, as FP32 (exact).
 pub(super) fn read_into(tensor: &Tensor, values: &mut [f32]) -> Result<()> {
     let memory = host_memory(tensor.memory())?;
@@ -57,7 +73,7 @@ pub(super) fn read_into(tensor: &Tensor, values: &mut [f32]) -> Result<()> {
 
 /// The first `count` elements of a floating-point tensor.
 pub(super) fn read(tensor: &Tensor, count: usize) -> Result<Vec<f32>> {
-    let mut values = vec![0.0; count];
+    let mut values = zeros(count)?;
     read_into(tensor, &mut values)?;
     Ok(values)
 }
@@ -69,7 +85,7 @@ pub(super) fn read_groups(
     wanted: impl Fn(usize) -> bool + Sync,
 ) -> Result<Vec<f32>> {
     let length = tensor.group_len();
-    let mut values = vec![0.0; tensor.groups() * length];
+    let mut values = zeros(tensor.groups().saturating_mul(length))?;
     if length > 0 {
         values
             .par_chunks_mut(length)
@@ -85,7 +101,7 @@ pub(super) fn write(tensor: &Tensor, values: &[f32]) -> Result<()> {
     match tensor.dtype() {
         DType::F32 => store(tensor, bytemuck::cast_slice(values)),
         DType::Bf16 => {
-            let mut rounded = vec![bf16::ZERO; values.len()];
+            let mut rounded: Vec<bf16> = zeros(values.len())?;
             rounded
                 .par_chunks_mut(CHUNK)
                 .zip(values.par_chunks(CHUNK))
@@ -93,7 +109,7 @@ pub(super) fn write(tensor: &Tensor, values: &[f32]) -> Result<()> {
             store(tensor, bytemuck::cast_slice(&rounded))
         }
         DType::F16 => {
-            let mut rounded = vec![f16::ZERO; values.len()];
+            let mut rounded: Vec<f16> = zeros(values.len())?;
             rounded
                 .par_chunks_mut(CHUNK)
                 .zip(values.par_chunks(CHUNK))
@@ -166,4 +182,20 @@ fn decode(dtype: DType, bytes: &[u8], values: &mut [f32]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        // More than any machine has, and more than `Vec` takes.
+        for count in [1 << 58, usize::MAX] {
+            let error = zeros::<f32>(count).unwrap_err();
+            assert!(error.is_out_of_memory(), "{error}");
+            assert!(error.to_string().contains("were asked for on cpu"), "{error}");
+        }
+        assert_eq!(zeros::<bf16>(3).unwrap(), [bf16::ZERO; 3]);
+    }
 }

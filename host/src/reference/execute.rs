@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use super::convert::{read, read_groups, read_splits, write, write_groups};
+use super::convert::{read, read_groups, read_splits, write, write_groups, zeros};
 use super::fast;
 use super::plain::{self, Groups};
 use crate::error::{Error, Kind, Result};
@@ -51,7 +51,7 @@ fn gemm(problem: &GemmProblem, operands: &GemmOperands<'_>) -> Result<()> {
             read_groups(tensor, |group| !groups.rows(group).is_empty())?
         }
     };
-    let mut d = vec![0.0; d_len];
+    let mut d = zeros(d_len)?;
     match (problem.kernel, problem.pass) {
         (KernelChoice::Auto, pass) => fast::products(pass, &groups, &a, &b, &mut d)?,
         // The choice of the readable kernel means the readable loops here.
@@ -88,18 +88,12 @@ fn epilogue(
         operands.bias_row_scales.map(|scales| read(scales, groups.live_rows())).transpose()?;
     let old = former_output(operands, groups, &beta, d.len())?;
 
-    // Row of D to group: the token rows of the group, or the rows of its dW.
-    let group_of_row: Vec<usize> = (0..groups.count())
-        .flat_map(|group| {
-            let rows = match problem.pass {
-                Pass::Wgrad => groups.out_features,
-                Pass::Fprop | Pass::Dgrad => groups.rows(group).len(),
-            };
-            std::iter::repeat_n(group, rows)
-        })
-        .collect();
     let finish = |row: usize, d: &mut [f32]| {
-        let group = group_of_row[row];
+        // Rows of D are token rows of the group, or the rows of its dW.
+        let group = match problem.pass {
+            Pass::Wgrad => row / groups.out_features,
+            Pass::Fprop | Pass::Dgrad => groups.of_row(row),
+        };
         for value in d.iter_mut() {
             *value *= alpha[group];
         }
@@ -147,7 +141,7 @@ fn dbias(problem: &DbiasProblem, operands: &DbiasOperands<'_>) -> Result<()> {
     let dy = read(operands.dy, groups.live_rows() * groups.out_features)?;
     let row_scales =
         operands.row_scales.map(|scales| read(scales, groups.live_rows())).transpose()?;
-    let mut db = fast::dbias(&groups, &dy, row_scales.as_deref());
+    let mut db = fast::dbias(&groups, &dy, row_scales.as_deref())?;
     if operands.accumulate {
         plain::add_to(&mut db, &read_all(operands.db)?);
     }
@@ -160,7 +154,7 @@ fn dscales(problem: &DscalesProblem, operands: &DscalesOperands<'_>) -> Result<(
         Groups { row_offsets: &offsets, out_features: problem.out_features, in_features: 0 };
     let dy = read(operands.dy, groups.live_rows() * groups.out_features)?;
     let bias = read_all(operands.bias)?;
-    write(operands.dscales, &fast::dscales(&groups, &dy, &bias))
+    write(operands.dscales, &fast::dscales(&groups, &dy, &bias)?)
 }
 
 fn read_all(tensor: &GroupedTensor) -> Result<Vec<f32>> {

@@ -13,6 +13,7 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
+use super::convert::zeros;
 use super::plain::{self, Groups};
 use crate::error::{Error, Result};
 use crate::plan::Pass;
@@ -56,31 +57,34 @@ pub(super) fn products(
 }
 
 /// db of every group, `[groups, n]`.
-pub(super) fn dbias(groups: &Groups<'_>, dy: &[f32], row_scales: Option<&[f32]>) -> Vec<f32> {
+pub(super) fn dbias(
+    groups: &Groups<'_>,
+    dy: &[f32],
+    row_scales: Option<&[f32]>,
+) -> Result<Vec<f32>> {
     let n = groups.out_features;
     let segments: Vec<_> = (0..groups.count())
         .flat_map(|group| plain::segments(groups.rows(group)).map(move |segment| (group, segment)))
         .collect();
-    let mut partial = vec![0.0; segments.len() * n];
+    let mut partial = zeros(segments.len() * n)?;
     partial.par_chunks_mut(n).zip(&segments).for_each(|(sum, (_, segment))| {
         plain::sum_rows(segment.clone(), n, dy, row_scales, sum);
     });
-    let mut db = vec![0.0; groups.count() * n];
+    let mut db = zeros(groups.count() * n)?;
     for (sum, (group, _)) in partial.chunks(n).zip(&segments) {
         plain::add_to(&mut db[group * n..][..n], sum);
     }
-    db
+    Ok(db)
 }
 
 /// dscales of every live row; `bias` is `[groups, n]`.
-pub(super) fn dscales(groups: &Groups<'_>, dy: &[f32], bias: &[f32]) -> Vec<f32> {
+pub(super) fn dscales(groups: &Groups<'_>, dy: &[f32], bias: &[f32]) -> Result<Vec<f32>> {
     let n = groups.out_features;
-    let group_of_row: Vec<usize> =
-        (0..groups.count()).flat_map(|group| groups.rows(group).map(move |_| group)).collect();
-    dy.par_chunks(n)
-        .zip(&group_of_row)
-        .map(|(row, group)| plain::dot(row, &bias[group * n..][..n]))
-        .collect()
+    let mut dscales = zeros(groups.live_rows())?;
+    dscales.par_iter_mut().zip(dy.par_chunks(n)).enumerate().for_each(|(row, (scale, dy))| {
+        *scale = plain::dot(dy, &bias[groups.of_row(row) * n..][..n]);
+    });
+    Ok(dscales)
 }
 
 /// One product per group that has something to compute.

@@ -9,5 +9,5 @@ mod execute;
 mod fast;
 pub mod plain;
 
-pub(crate) use self::convert::{byte_range, byte_range_mut, host_memory};
+pub(crate) use self::convert::{byte_range, byte_range_mut, host_memory, zeros};
 pub(crate) use self::execute::execute;

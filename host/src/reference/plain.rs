@@ -21,6 +21,7 @@ use std::ops::{Add, Mul, Range};
 
 use grouped_linear_kernels::abi::DBIAS_SEGMENT_ROWS;
 
+use super::convert::zeros;
 use crate::error::{Error, Result};
 
 mod sealed {
@@ -62,6 +63,11 @@ impl Groups<'_> {
         self.row_offsets.last().copied().unwrap_or(0)
     }
 
+    /// The group of a row that belongs to some group.
+    pub(crate) fn of_row(&self, row: usize) -> usize {
+        self.row_offsets.partition_point(|&offset| offset <= row) - 1
+    }
+
     fn check_offsets(&self) -> Result<()> {
         if self.row_offsets.is_empty() || self.row_offsets.windows(2).any(|pair| pair[0] > pair[1])
         {
@@ -78,9 +84,9 @@ impl Groups<'_> {
 pub fn fprop<T: Real>(groups: &Groups<'_>, x: &[T], w: &[T], y: &mut [T]) -> Result<()> {
     let (n, k) = (groups.out_features, groups.in_features);
     groups.check_offsets()?;
-    check_length("x", x.len(), groups.live_rows() * k)?;
-    check_length("w", w.len(), groups.count() * n * k)?;
-    check_length("y", y.len(), groups.live_rows() * n)?;
+    check_length("x", x.len(), &[groups.live_rows(), k])?;
+    check_length("w", w.len(), &[groups.count(), n, k])?;
+    check_length("y", y.len(), &[groups.live_rows(), n])?;
     for group in 0..groups.count() {
         for row in groups.rows(group) {
             let x_row = &x[row * k..][..k];
@@ -100,9 +106,9 @@ pub fn fprop<T: Real>(groups: &Groups<'_>, x: &[T], w: &[T], y: &mut [T]) -> Res
 pub fn dgrad<T: Real>(groups: &Groups<'_>, dy: &[T], w: &[T], dx: &mut [T]) -> Result<()> {
     let (n, k) = (groups.out_features, groups.in_features);
     groups.check_offsets()?;
-    check_length("dy", dy.len(), groups.live_rows() * n)?;
-    check_length("w", w.len(), groups.count() * n * k)?;
-    check_length("dx", dx.len(), groups.live_rows() * k)?;
+    check_length("dy", dy.len(), &[groups.live_rows(), n])?;
+    check_length("w", w.len(), &[groups.count(), n, k])?;
+    check_length("dx", dx.len(), &[groups.live_rows(), k])?;
     for group in 0..groups.count() {
         for row in groups.rows(group) {
             let dx_row = &mut dx[row * k..][..k];
@@ -123,9 +129,9 @@ pub fn dgrad<T: Real>(groups: &Groups<'_>, dy: &[T], w: &[T], dx: &mut [T]) -> R
 pub fn wgrad<T: Real>(groups: &Groups<'_>, dy: &[T], x: &[T], dw: &mut [T]) -> Result<()> {
     let (n, k) = (groups.out_features, groups.in_features);
     groups.check_offsets()?;
-    check_length("dy", dy.len(), groups.live_rows() * n)?;
-    check_length("x", x.len(), groups.live_rows() * k)?;
-    check_length("dw", dw.len(), groups.count() * n * k)?;
+    check_length("dy", dy.len(), &[groups.live_rows(), n])?;
+    check_length("x", x.len(), &[groups.live_rows(), k])?;
+    check_length("dw", dw.len(), &[groups.count(), n, k])?;
     for group in 0..groups.count() {
         let dw_group = &mut dw[group * n * k..][..n * k];
         dw_group.fill(T::default());
@@ -156,12 +162,13 @@ pub fn dbias<T: Real>(
 ) -> Result<()> {
     let n = groups.out_features;
     groups.check_offsets()?;
-    check_length("dy", dy.len(), groups.live_rows() * n)?;
+    check_length("dy", dy.len(), &[groups.live_rows(), n])?;
     if let Some(scales) = row_scales {
-        check_length("row_scales", scales.len(), groups.live_rows())?;
+        check_length("row_scales", scales.len(), &[groups.live_rows()])?;
     }
-    check_length("db", db.len(), groups.count() * n)?;
-    let mut segment_sum = vec![T::default(); n];
+    check_length("db", db.len(), &[groups.count(), n])?;
+    // Without groups, n may be any number.
+    let mut segment_sum = zeros(n.min(db.len()))?;
     for group in 0..groups.count() {
         let db_group = &mut db[group * n..][..n];
         db_group.fill(T::default());
@@ -186,9 +193,9 @@ pub fn dscales<T: Real>(
 ) -> Result<()> {
     let n = groups.out_features;
     groups.check_offsets()?;
-    check_length("dy", dy.len(), groups.live_rows() * n)?;
-    check_length("bias", bias.len(), groups.count() * n)?;
-    check_length("dscales", dscales.len(), groups.live_rows())?;
+    check_length("dy", dy.len(), &[groups.live_rows(), n])?;
+    check_length("bias", bias.len(), &[groups.count(), n])?;
+    check_length("dscales", dscales.len(), &[groups.live_rows()])?;
     for group in 0..groups.count() {
         for row in groups.rows(group) {
             dscales[row] = dot(&dy[row * n..][..n], &bias[group * n..][..n]);
@@ -237,9 +244,60 @@ fn add_scaled<T: Real>(sums: &mut [T], factor: T, values: &[T]) {
     }
 }
 
-fn check_length(what: &'static str, got: usize, needed: usize) -> Result<()> {
-    if got >= needed {
+/// After it, the product of the first factors, however many, can be computed without a check.
+fn check_length(what: &'static str, got: usize, shape: &[usize]) -> Result<()> {
+    let needed = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
+    if needed.is_some_and(|needed| got >= needed) {
         return Ok(());
     }
+    let needed = needed.map_or("more than there are addresses".to_owned(), |n| n.to_string());
     Err(Error::invalid(format!("{what}: {got} elements were given, {needed} are needed")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operation; slices of no more than eight elements never suffice, and nothing may panic.
+    fn refused(groups: &Groups<'_>) {
+        let (a, mut d) = ([0.0f64; 8], [0.0f64; 8]);
+        let outcomes = [
+            fprop(groups, &a, &a, &mut d),
+            dgrad(groups, &a, &a, &mut d),
+            wgrad(groups, &a, &a, &mut d),
+            dbias(groups, &a, Some(&a), &mut d),
+            dscales(groups, &a, &a, &mut d),
+        ];
+        for outcome in outcomes {
+            assert!(outcome.is_err_and(|error| error.is_invalid_argument()), "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn products_beyond_the_addresses_are_refused() {
+        let (half, most) = (1usize << 63, usize::MAX);
+        for row_offsets in [&[0, half][..], &[0, most], &[half, most], &[0, 1, most], &[0, 9]] {
+            for features in [1, 2, 8, half, most] {
+                let (out_features, in_features) = (features, features);
+                refused(&Groups { row_offsets, out_features, in_features });
+            }
+        }
+        // The weights, bias or their gradients are too large although there are no rows.
+        for out_features in [9, half, most] {
+            let groups = Groups { row_offsets: &[0, 0, 0], out_features, in_features: 0 };
+            let error = fprop::<f64>(&groups, &[], &[], &mut []);
+            assert_eq!(error.is_err(), out_features > 9, "{out_features}");
+            assert!(dbias::<f64>(&groups, &[], None, &mut [0.0; 8]).is_err());
+            assert!(dscales::<f64>(&groups, &[], &[0.0; 8], &mut []).is_err());
+        }
+    }
+
+    #[test]
+    fn without_groups_features_may_be_any_number() {
+        let n = usize::MAX;
+        let groups = Groups { row_offsets: &[0], out_features: n, in_features: 1 };
+        fprop::<f64>(&groups, &[], &[], &mut []).unwrap();
+        dbias::<f64>(&groups, &[], None, &mut []).unwrap();
+        dscales::<f64>(&groups, &[], &[], &mut []).unwrap();
+    }
 }

@@ -33,13 +33,13 @@ pub(crate) trait DeviceMemory: Debug + Send + Sync {
     fn note_use(&self, queue: u64);
 }
 
-/// Zero-initialised bytes, aligned to 8.
+/// Bytes aligned to 8.
 #[derive(Debug)]
 pub(crate) struct HostMemory(RwLock<Vec<u64>>);
 
 impl HostMemory {
-    pub(crate) fn zeroed(bytes: usize) -> Self {
-        Self(RwLock::new(vec![0; bytes.div_ceil(8)]))
+    pub(crate) fn new(words: Vec<u64>) -> Self {
+        Self(RwLock::new(words))
     }
 
     /// Calls `read` with the bytes; writers wait.

@@ -127,15 +127,18 @@ impl Tensor {
     /// # Errors
     /// The range does not lie in the first dimension.
     pub fn narrow(&self, start: usize, count: usize) -> Result<Self> {
-        let length = self.shape.first().copied().unwrap_or(0);
-        if start.checked_add(count).is_none_or(|end| end > length) {
+        let end = start.checked_add(count);
+        let [length, ref inner @ ..] = *self.shape else {
+            return Err(Error::shape("narrow", &self.shape, "at least one dimension"));
+        };
+        if end.is_none_or(|end| end > length) {
             return Err(Error::invalid(format!(
                 "narrow: entries {start}..{start}+{count} were asked for, \
                  but the first dimension of {:?} has {length}",
                 self.shape
             )));
         }
-        let inner: usize = self.shape[1..].iter().product();
+        let inner: usize = inner.iter().product();
         let mut shape = self.shape.clone();
         shape[0] = count;
         let offset = self.offset + start * inner * self.dtype.bytes();
@@ -198,7 +201,7 @@ impl Tensor {
     /// Overwrites all elements with those of `source`, on the stream.
     ///
     /// # Errors
-    /// Shape, type or device differ.
+    /// Shape, type or device differ; the two overlap.
     pub fn copy_from(&mut self, stream: &Stream, source: &Self) -> Result<()> {
         if source.shape != self.shape {
             return Err(Error::shape("source", &source.shape, format!("{:?}", self.shape)));
@@ -208,6 +211,9 @@ impl Tensor {
         }
         self.check_device("destination", stream)?;
         source.check_device("source", stream)?;
+        if self.overlaps(source) {
+            return Err(Error::invalid("copy_from: source and destination overlap"));
+        }
         stream.queue().copy(
             (&self.memory, self.offset),
             (&source.memory, source.offset),
@@ -325,16 +331,18 @@ impl Tensor {
 }
 
 fn byte_size(shape: &[usize], dtype: DType) -> Result<usize> {
-    shape
+    // Empty dimensions are left out, so that the product of any of the others is in range too.
+    let bytes = shape
         .iter()
+        .filter(|&&length| length > 0)
         .try_fold(dtype.bytes(), |bytes, &length| bytes.checked_mul(length))
         .filter(|&bytes| bytes <= isize::MAX as usize)
-        .ok_or_else(|| Error::shape("tensor", shape, "fewer than 2^63 bytes".to_string()))
+        .ok_or_else(|| Error::shape("tensor", shape, "fewer than 2^63 bytes".to_string()))?;
+    Ok(if shape.contains(&0) { 0 } else { bytes })
 }
 
 fn check_count(shape: &[usize], count: usize) -> Result<()> {
-    let want = shape.iter().try_fold(1usize, |product, &length| product.checked_mul(length));
-    if want == Some(count) {
+    if byte_size(shape, DType::I64)? / DType::I64.bytes() == count {
         return Ok(());
     }
     Err(Error::shape("tensor", shape, format!("a shape of {count} elements")))

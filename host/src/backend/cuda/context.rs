@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::driver::Driver;
 use super::ffi::{CuContext, CuPool, CuStream, MemPoolProps, code, device_attribute, flag};
-use super::memory::Retired;
+use super::memory::{Release, Retired};
 use super::module::Modules;
 use super::status::StatusPool;
 use super::stream::CudaStream;
@@ -30,6 +30,17 @@ pub(super) struct Context {
     statuses: StatusPool,
     streams: Mutex<HashMap<u64, Weak<StreamCore>>>,
     retired: Mutex<Vec<Retired>>,
+    deferred: Mutex<Vec<(Obstacle, Release)>>,
+}
+
+/// Why a release cannot run yet.
+#[derive(Debug)]
+pub(super) enum Obstacle {
+    /// The stream is being captured and takes no commands. It is held, since its work from before
+    /// may not be done.
+    Capture(Arc<StreamCore>),
+    /// The destructor of the stream with this number is still waiting for its work.
+    Drop(u64),
 }
 
 impl Context {
@@ -72,6 +83,7 @@ impl Context {
             statuses: StatusPool::default(),
             streams: Mutex::default(),
             retired: Mutex::default(),
+            deferred: Mutex::default(),
         })))
     }
 
@@ -137,6 +149,34 @@ impl Context {
 
     pub(super) fn stream(&self, number: u64) -> Option<Arc<StreamCore>> {
         lock(&self.streams).get(&number).and_then(Weak::upgrade)
+    }
+
+    /// Whether the stream with this number may still have work to do.
+    pub(super) fn is_registered(&self, number: u64) -> bool {
+        lock(&self.streams).contains_key(&number)
+    }
+
+    /// Keeps a release until [`Context::run_deferred`] finds the obstacle gone.
+    pub(super) fn defer(&self, obstacle: Obstacle, release: Release) {
+        lock(&self.deferred).push((obstacle, release));
+    }
+
+    /// Runs the releases that nothing stands in the way of any more.
+    pub(super) fn run_deferred(&self) {
+        let ready: Vec<_> = {
+            let mut deferred = lock(&self.deferred);
+            if deferred.is_empty() {
+                return;
+            }
+            let is_ready = |(obstacle, _): &mut (Obstacle, Release)| match obstacle {
+                Obstacle::Capture(stream) => !stream.is_capturing(),
+                Obstacle::Drop(number) => !self.is_registered(*number),
+            };
+            deferred.extract_if(.., is_ready).collect()
+        };
+        for (_obstacle, release) in ready {
+            release.run(); // after the lock: it may defer again
+        }
     }
 
     /// Keeps something until the events are done.

@@ -10,10 +10,7 @@ use super::ffi::{
     CuTensorMap, LaunchConfig, MemPoolProps, code,
 };
 use crate::error::{Error, Kind, Result};
-
-/// The oldest driver whose compiler reads the kernels (PTX ISA 8.6), as `cuDriverGetVersion` puts
-/// it.
-const MINIMUM_VERSION: i32 = 12_070;
+use crate::ptx::MINIMUM_CUDA;
 
 /// Names under which the driver's library is found, best first.
 const LIBRARIES: &[&str] =
@@ -32,14 +29,14 @@ macro_rules! driver_table {
         pub(super) const SYMBOLS: &[&str] = &[$(stringify!($symbol)),*];
 
         impl Table {
-            /// Looks up every function.
+            /// Looks up every function; the name of the first that is missing is the error.
             ///
             /// # Safety
             /// What `library` exports under these names has the driver's signatures.
-            unsafe fn load(library: &Library, path: &OsStr) -> Result<Self> {
+            unsafe fn load(library: &Library) -> Result<Self, &'static str> {
                 // SAFETY: the caller vouches for the signatures; they are stated in the table.
                 unsafe {
-                    Ok(Self { $($name: symbol(library, path, stringify!($symbol))?,)* })
+                    Ok(Self { $($name: symbol(library, stringify!($symbol))?,)* })
                 }
             }
         }
@@ -140,7 +137,7 @@ driver_table! {
 /// The loaded driver.
 pub(super) struct Driver {
     table: Table,
-    version: i32,
+    version: u32,
     /// The table points into the library, so it stays open as long.
     _library: Library,
 }
@@ -173,28 +170,32 @@ impl Driver {
 
     /// Judges the version before anything else, so that an old driver is called old, not broken.
     fn from_library(library: Library, path: &OsStr) -> Result<Self> {
+        let path = path.display();
         let mut version = 0;
         // SAFETY: `cuDriverGetVersion` has had this signature since the first driver; it writes one
         // `int` and needs no initialisation.
         let code = unsafe {
             let get_version: unsafe extern "C" fn(*mut i32) -> Code =
-                symbol(&library, path, "cuDriverGetVersion")?;
+                symbol(&library, "cuDriverGetVersion")
+                    .map_err(|name| Kind::NoDriver(format!("{path} has no function {name}")))?;
             get_version(&mut version)
         };
         if code != code::SUCCESS {
-            let reason = format!("{}: cuDriverGetVersion gave code {code}", path.display());
+            let reason = format!("{path}: cuDriverGetVersion gave code {code}");
             return Err(Kind::NoDriver(reason).into());
         }
-        if version < MINIMUM_VERSION {
-            return Err(Kind::OldDriver {
-                found: spell(version),
-                needed: spell(MINIMUM_VERSION),
-                why: "the kernels are PTX ISA 8.6".to_string(),
-            }
-            .into());
+        let version = version.unsigned_abs();
+        let needed = spell(MINIMUM_CUDA);
+        if version < MINIMUM_CUDA {
+            let why = "older ones cannot compile the kernels".to_string();
+            return Err(Kind::OldDriver { found: spell(version), needed, why }.into());
         }
         // SAFETY: a driver of this version exports these functions with these signatures.
-        let table = unsafe { Table::load(&library, path)? };
+        let table = unsafe { Table::load(&library) }.map_err(|name| Kind::OldDriver {
+            found: format!("{path} without the function {name}"),
+            needed,
+            why: format!("this one says {}", spell(version)),
+        })?;
         let driver = Self { table, version, _library: library };
         // SAFETY: `cuInit` takes no pointers; flags must be 0.
         unsafe { driver.init(0)? };
@@ -203,8 +204,7 @@ impl Driver {
 
     /// CUDA version that the driver supports, major and minor.
     pub(super) fn version(&self) -> (u32, u32) {
-        let version = self.version.unsigned_abs();
-        (version / 1000, version % 1000 / 10)
+        (self.version / 1000, self.version % 1000 / 10)
     }
 
     /// The functions themselves, for callers that read the code.
@@ -230,11 +230,6 @@ impl Driver {
     fn failure(&self, call: &'static str, code: Code) -> Error {
         let (name, detail) = self.describe(code);
         match code {
-            code::OUT_OF_MEMORY => Kind::OutOfMemory {
-                bytes: 0,
-                device: "the GPU".to_string(),
-                detail: format!("{call}, for the driver's own needs"),
-            },
             code::NO_DEVICE => Kind::NoDriver(format!("{call} found no GPU")),
             code::STUB_LIBRARY => {
                 Kind::NoDriver("libcuda is the stub that toolkits link against".to_string())
@@ -264,7 +259,7 @@ impl Driver {
     }
 }
 
-fn spell(version: i32) -> String {
+fn spell(version: u32) -> String {
     format!("CUDA {}.{}", version / 1000, version % 1000 / 10)
 }
 
@@ -275,18 +270,12 @@ fn open(path: &OsStr) -> Result<Library, String> {
         .map_err(|error| format!("{} cannot be loaded ({error})", path.display()))
 }
 
-/// The address of one function.
+/// The address of one function; its name if there is none.
 ///
 /// # Safety
 /// `T` is the function pointer type of what `library` exports under `name`.
-unsafe fn symbol<T: Copy>(library: &Library, path: &OsStr, name: &str) -> Result<T> {
+unsafe fn symbol<T: Copy>(library: &Library, name: &'static str) -> Result<T, &'static str> {
     // SAFETY: the caller vouches for `T`; the copy does not outlive the library, since `Driver`
     // holds both.
-    match unsafe { library.get::<T>(name.as_bytes()) } {
-        Ok(symbol) => Ok(*symbol),
-        Err(_) => {
-            let path = path.display();
-            Err(Kind::NoDriver(format!("{path} has no function {name}")).into())
-        }
-    }
+    unsafe { library.get::<T>(name.as_bytes()) }.map(|symbol| *symbol).map_err(|_| name)
 }

@@ -1,5 +1,5 @@
 //! The driver's types and numbers, as its documentation states them. Sizes, offsets and numbers are
-//! compared with those of another binding in `tests.rs`.
+//! compared with those of another binding in `tests/abi.rs`.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -84,13 +84,12 @@ pub(super) struct LaunchConfig {
     pub attribute_count: u32,
 }
 
-/// `CUlaunchAttribute`. A cluster size would be id 4, with x, y and z as the first three 32-bit
-/// numbers of the value; no kernel of the table has one yet.
-#[repr(C)]
+/// `CUlaunchAttribute` with its union as numbers; a cluster's x, y and z are the first three.
+#[repr(C, align(8))]
 pub(super) struct LaunchAttribute {
     pub id: u32,
-    pub pad: [u8; 4],
-    pub value: [u64; 8],
+    pub pad: u32,
+    pub value: [u32; 16],
 }
 
 /// `CUmemPoolProps`.
@@ -144,6 +143,8 @@ pub(super) mod jit {
 
 pub(super) mod flag {
     pub const STREAM_NON_BLOCKING: u32 = 1;
+    /// `CU_STREAM_PER_THREAD`, a handle.
+    pub const STREAM_PER_THREAD: usize = 2;
     pub const EVENT_DEFAULT: u32 = 0;
     pub const EVENT_DISABLE_TIMING: u32 = 2;
     pub const HOST_ALLOC_PORTABLE: u32 = 1;
@@ -157,9 +158,12 @@ pub(super) mod flag {
     pub const CAPTURE_STATUS_NONE: u32 = 0;
 }
 
+pub(super) mod launch_attribute {
+    pub const CLUSTER_DIMENSION: u32 = 4;
+}
+
 pub(super) mod tensor_map {
     pub const FLOAT16: u32 = 6;
-    pub const FLOAT32: u32 = 7;
     pub const BFLOAT16: u32 = 9;
     pub const INTERLEAVE_NONE: u32 = 0;
     pub const SWIZZLE_128B: u32 = 3;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use super::context::{Context, Relaxed};
 use super::ffi::{CuGraph, CuGraphExec};
 use super::lock;
-use super::memory::Release;
+use super::memory::{Release, User};
 use super::stream::CudaStream;
-use super::stream_core::{Capture, StreamCore};
+use super::stream_core::Capture;
 use crate::backend::{Queue, QueueGraph};
 use crate::error::{Error, Result};
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(super) struct CudaGraph {
     body: Arc<Body>,
-    launched: Mutex<Vec<Arc<StreamCore>>>,
+    launched: Mutex<Vec<User>>,
 }
 
 /// The graph and all memory that its nodes use: the library's tensors that were noted during the
@@ -55,11 +55,7 @@ impl QueueGraph for CudaGraph {
         };
         let (_turn, driver) = stream.eager("the replay of a graph")?;
         // Noted before the launch, so that a failure half-way errs on the side of waiting.
-        let mut launched = lock(&self.launched);
-        if !launched.iter().any(|known| Arc::ptr_eq(known, stream)) {
-            launched.push(stream.clone());
-        }
-        drop(launched);
+        User::note(&mut lock(&self.launched), stream);
         stream.add_status(&self.body.capture.status);
         // SAFETY: graph and stream are alive and of one device; the memory that the nodes use is
         // held by `body` (or lives as long as the graph, as `Stream::capture` demands of lent

@@ -3,13 +3,16 @@
 //! A block has a home stream, the one that allocated it and will free it, and users: other streams
 //! that worked on it. When the last handle goes, the home stream waits (on the device) for the
 //! users and frees. While one of these streams is being captured it takes no such commands, since
-//! they would become part of the graph; the release is then handed to that stream for later.
+//! they would become part of the graph; the release then waits in the context.
+//!
+//! The other way round, a user's first work waits for the home stream: memory comes in the home
+//! stream's order, so that work on a tensor that had the same bytes before may still be pending.
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
-use super::context::Context;
+use super::context::{Context, Obstacle};
 use super::event::Event;
 use super::lock;
 use super::stream_core::StreamCore;
@@ -42,8 +45,26 @@ pub(super) struct Block {
     address: u64,
     /// Frees the memory; `None` for memory that is not ours.
     home: Option<Arc<StreamCore>>,
-    users: Mutex<Vec<Arc<StreamCore>>>,
+    users: Mutex<Vec<User>>,
     keep_alive: Option<KeepAlive>,
+}
+
+/// A stream that works on something. It may go first: its destructor waits for the work, and only
+/// then does its number leave the context.
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    number: u64,
+    stream: Weak<StreamCore>,
+}
+
+impl User {
+    /// Notes a stream among the users unless it is there; forgets those that are gone.
+    pub(super) fn note(users: &mut Vec<Self>, stream: &Arc<StreamCore>) {
+        if !users.iter().any(|known| known.number == stream.number()) {
+            users.retain(|user| stream.context().is_registered(user.number));
+            users.push(Self { number: stream.number(), stream: Arc::downgrade(stream) });
+        }
+    }
 }
 
 /// An object that must outlive the device's work.
@@ -100,11 +121,15 @@ impl Block {
     /// The stream of that number, noted as a user.
     fn user(&self, queue: u64) -> Option<Arc<StreamCore>> {
         let mut users = lock(&self.users);
-        if let Some(known) = users.iter().find(|user| user.number() == queue) {
-            return Some(known.clone());
+        if let Some(known) = users.iter().find(|user| user.number == queue) {
+            return known.stream.upgrade();
         }
         let user = self.context.stream(queue)?;
-        users.push(user.clone());
+        User::note(&mut users, &user);
+        drop(users);
+        if let Some(home) = &self.home {
+            home.precede(&user);
+        }
         Some(user)
     }
 }
@@ -124,7 +149,7 @@ pub(super) struct Release {
     pub context: &'static Context,
     pub address: u64,
     pub home: Option<Arc<StreamCore>>,
-    pub users: Vec<Arc<StreamCore>>,
+    pub users: Vec<User>,
     pub keep_alive: Option<KeepAlive>,
 }
 
@@ -141,7 +166,16 @@ impl Release {
         let mut release = self;
         let mut events = Vec::with_capacity(release.users.len());
         for user in release.users.clone() {
-            match user.mark_or_defer(release) {
+            let Some(stream) = user.stream.upgrade() else {
+                let context = release.context;
+                if context.is_registered(user.number) {
+                    context.defer(Obstacle::Drop(user.number), release);
+                    context.run_deferred(); // it may have gone in between
+                    return;
+                }
+                continue;
+            };
+            match stream.mark_or_defer(release) {
                 Some((marked, event)) => {
                     release = marked;
                     events.extend(event);

@@ -10,7 +10,7 @@ use grouped_linear_kernels::variants::Kernel;
 
 use super::context::Context;
 use super::event::Event;
-use super::ffi::{CuStream, LaunchAttribute, LaunchConfig};
+use super::ffi::{CuStream, LaunchAttribute, LaunchConfig, launch_attribute};
 use super::graph::CudaGraph;
 use super::memory::{Allocation, KeepAlive, place};
 use super::stream_core::StreamCore;
@@ -150,11 +150,7 @@ impl Queue for CudaStream {
     }
 
     fn synchronize(&self) -> Result<()> {
-        if self.0.is_capturing() {
-            return Err(Error::unsupported(
-                "a stream cannot be waited for while its work is being recorded",
-            ));
-        }
+        let (_turn, _) = self.0.eager("waiting for the stream")?;
         self.0.synchronize()
     }
 
@@ -242,18 +238,16 @@ impl Launcher for CudaStream {
         let (_turn, driver) = self.0.turn()?;
         let context = self.0.context();
         let function = context.modules().function(context, kernel)?;
-        let attributes: &mut [LaunchAttribute] = &mut []; // a cluster size would stand here
+        let mut cluster =
+            LaunchAttribute { id: launch_attribute::CLUSTER_DIMENSION, pad: 0, value: [0; 16] };
+        cluster.value[..3].copy_from_slice(&[kernel.cluster, 1, 1]);
         let config = LaunchConfig {
             grid: [grid[0], grid[1], 1],
             block: [kernel.threads, 1, 1],
             shared_bytes: kernel.shared_bytes,
             stream: self.0.handle(),
-            attributes: if attributes.is_empty() {
-                ptr::null_mut()
-            } else {
-                attributes.as_mut_ptr()
-            },
-            attribute_count: attributes.len() as u32,
+            attributes: &raw mut cluster,
+            attribute_count: u32::from(kernel.cluster > 1),
         };
         let mut parameters = [args.as_ptr().cast_mut().cast::<c_void>()];
         // SAFETY: the kernel has one parameter of `args_bytes` bytes (one table states both sides),

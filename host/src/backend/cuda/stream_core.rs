@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::context::{Context, Relaxed};
+use super::context::{Context, Obstacle, Relaxed};
 use super::driver::Driver;
 use super::event::Event;
 use super::ffi::{CuContext, CuGraph, CuStream, flag};
@@ -16,8 +16,11 @@ use crate::error::{Error, Result};
 
 /// The least scratch memory that a stream or a graph gets.
 const MIN_WORKSPACE: usize = 64 << 10;
+/// Above this size scratch memory grows in multiples of it, below in powers of two.
+const WORKSPACE_STEP: usize = 2 << 20;
 
-/// A stream. Memory holds it, so it outlives all memory that it has to free.
+/// A stream. Memory holds its home, so a stream outlives all memory that it has to free. Other
+/// streams that work on memory may go before it, since they wait for their work.
 #[derive(Debug)]
 pub(super) struct StreamCore {
     context: &'static Context,
@@ -25,7 +28,7 @@ pub(super) struct StreamCore {
     number: u64,
     /// Set if the handle belongs to another library, which this keeps alive.
     lender: Option<KeepAlive>,
-    status: StatusBlock,
+    status: Arc<StatusBlock>,
     turn: Turn,
     /// Whether `state.capture` is set; changes under `turn`.
     recording: AtomicBool,
@@ -35,11 +38,11 @@ pub(super) struct StreamCore {
 #[derive(Debug, Default)]
 struct State {
     workspace: Option<Region>,
+    /// Addresses of scratch memory that was too small, but which graphs of the lender use.
+    parked: Vec<u64>,
     /// The most scratch memory that one operation asked for.
     high_water: usize,
     capture: Option<Capture>,
-    /// Releases that came during a capture.
-    deferred: Vec<Release>,
     /// Status blocks of graphs replayed here since the last synchronisation.
     replayed: Vec<Arc<StatusBlock>>,
 }
@@ -48,6 +51,8 @@ struct State {
 struct Region {
     address: u64,
     bytes: usize,
+    /// Whether a graph of the lender uses it.
+    pinned: bool,
 }
 
 /// What recorded work uses; the graph owns it afterwards. Scratch memory and status block are the
@@ -80,6 +85,12 @@ impl StreamCore {
         handle: CuStream,
         lender: KeepAlive,
     ) -> Result<Arc<Self>> {
+        if handle.raw().addr() == flag::STREAM_PER_THREAD {
+            return Err(Error::invalid(
+                "the per-thread default stream (handle 2) is another stream on every thread; \
+                 create a stream and pass that",
+            ));
+        }
         let driver = context.bind()?;
         let mut found = CuContext::NULL;
         // SAFETY: the handle is alive by the caller's promise; writes one handle.
@@ -106,7 +117,7 @@ impl StreamCore {
             handle,
             number: context.register(this),
             lender,
-            status,
+            status: Arc::new(status),
             turn: Turn::default(),
             recording: AtomicBool::new(false),
             state: Mutex::default(),
@@ -169,7 +180,7 @@ impl StreamCore {
         if bytes == 0 {
             return Ok(Block::owned(self, 0));
         }
-        self.run_deferred();
+        self.context.run_deferred();
         let state = lock(&self.state);
         if state.capture.is_some() || self.lender_captures() {
             return Err(Error::unsupported(
@@ -184,32 +195,37 @@ impl StreamCore {
 
     /// Address of scratch memory; the caller has the turn.
     pub(super) fn workspace(&self, bytes: usize) -> Result<u64> {
-        let mut state = lock(&self.state);
+        let state = &mut *lock(&self.state);
         state.high_water = state.high_water.max(bytes);
-        let region = match &state.capture {
-            Some(capture) => {
-                let (address, bytes) = (capture.workspace.address(), capture.workspace_bytes);
-                Some(Region { address, bytes })
+        let capturing = state.capture.is_some() || self.lender_captures();
+        match (&state.capture, &mut state.workspace) {
+            (Some(capture), _) if capture.workspace_bytes >= bytes => {
+                return Ok(capture.workspace.address());
             }
-            None => state.workspace,
-        };
-        if let Some(region) = region
-            && region.bytes >= bytes
-        {
-            return Ok(region.address);
+            (None, Some(region)) if region.bytes >= bytes => {
+                region.pinned |= capturing;
+                return Ok(region.address);
+            }
+            _ => {}
         }
-        if state.capture.is_some() || self.lender_captures() {
+        if capturing {
             return Err(Error::unsupported(format!(
                 "the operation needs {bytes} bytes of scratch memory, which cannot be allocated \
                  while work is being recorded; run the work once before the capture"
             )));
         }
-        let bytes = bytes.next_power_of_two().max(MIN_WORKSPACE);
+        let bytes = if bytes > WORKSPACE_STEP {
+            bytes.next_multiple_of(WORKSPACE_STEP)
+        } else {
+            bytes.next_power_of_two().max(MIN_WORKSPACE)
+        };
         // SAFETY: as in `allocate`.
         let address = unsafe { self.context.allocate(self.handle, bytes)? };
-        if let Some(old) = state.workspace.replace(Region { address, bytes }) {
+        match state.workspace.replace(Region { address, bytes, pinned: false }) {
+            Some(old) if old.pinned => state.parked.push(old.address),
             // SAFETY: allocated here, used on this stream alone, so this order is the right one.
-            unsafe { self.context.driver().mem_free_async(old.address, self.handle)? };
+            Some(old) => unsafe { self.context.driver().mem_free_async(old.address, self.handle)? },
+            None => {}
         }
         Ok(address)
     }
@@ -241,7 +257,7 @@ impl StreamCore {
         for status in &replayed {
             outcome = outcome.and(status.take());
         }
-        self.run_deferred();
+        self.context.run_deferred();
         self.context.collect_retired();
         outcome
     }
@@ -253,25 +269,58 @@ impl StreamCore {
         }
     }
 
-    /// Gives the release back with an event after all work on the stream, or keeps it if the stream
-    /// is being captured. Without an event the driver has failed for good.
-    pub(super) fn mark_or_defer(&self, release: Release) -> Option<(Release, Option<Event>)> {
-        let mut state = lock(&self.state);
+    /// Has `user`, which works for the first time on memory whose home this is, wait for the work
+    /// so far: the bytes may have been another tensor's. The caller has `user`'s turn.
+    pub(super) fn precede(&self, user: &Self) {
+        if self.handle == user.handle {
+            return;
+        }
+        let state = lock(&self.state);
+        // What lies before a capture of ours is done, see `begin_capture`. For the lender's there
+        // is no remedy: `stream_from_raw` demands that nobody does this.
         if state.capture.is_some() || self.lender_captures() {
-            state.deferred.push(release);
+            return;
+        }
+        let Ok(driver) = self.context.bind() else { return };
+        // SAFETY: both streams are alive; neither is capturing when this is called: this one under
+        // the lock, the user's since its turn is the caller's.
+        let wait = || unsafe {
+            Event::untimed(self.context, self.handle).and_then(|event| event.hold_back(user.handle))
+        };
+        // A graph cannot wait for work outside it; without an event there is no other way, either.
+        if user.is_capturing() || wait().is_err() {
+            let _relaxed = Relaxed::enter(driver);
+            // SAFETY: as above. If it fails, so will the work to come.
+            let _ = unsafe { driver.stream_synchronize(self.handle) };
+        }
+    }
+
+    /// Gives the release back with an event after all work on the stream, or without one if that
+    /// work is done; defers it if the stream is being captured.
+    pub(super) fn mark_or_defer(
+        self: &Arc<Self>,
+        release: Release,
+    ) -> Option<(Release, Option<Event>)> {
+        let state = lock(&self.state);
+        if state.capture.is_some() || self.lender_captures() {
+            self.context.defer(Obstacle::Capture(self.clone()), release);
             return None;
         }
         // SAFETY: the stream is alive as long as `self` and, under the lock, not capturing.
         let event = unsafe { Event::untimed(self.context, self.handle) };
+        if event.is_err() {
+            // SAFETY: as above. If this fails, too, the driver has failed for good.
+            let _ = unsafe { self.context.driver().stream_synchronize(self.handle) };
+        }
         Some((release, event.ok()))
     }
 
-    /// Frees memory whose home this is, after the events; keeps the release if the stream is being
+    /// Frees memory whose home this is, after the events; defers that if the stream is being
     /// captured.
-    pub(super) fn free_or_defer(&self, release: Release, events: &[Event]) {
-        let mut state = lock(&self.state);
+    pub(super) fn free_or_defer(self: &Arc<Self>, release: Release, events: &[Event]) {
+        let state = lock(&self.state);
         if state.capture.is_some() || self.lender_captures() {
-            state.deferred.push(release);
+            self.context.defer(Obstacle::Capture(self.clone()), release);
             return;
         }
         let Ok(driver) = self.context.bind() else { return };
@@ -286,22 +335,6 @@ impl StreamCore {
         drop(release); // may hold the last handle to this very stream
     }
 
-    /// Runs the releases that a capture held up.
-    fn run_deferred(&self) {
-        let deferred = {
-            let mut state = lock(&self.state);
-            if state.deferred.is_empty() || state.capture.is_some() {
-                return;
-            }
-            std::mem::take(&mut state.deferred)
-        };
-        if !self.lender_captures() {
-            deferred.into_iter().for_each(Release::run);
-        } else {
-            lock(&self.state).deferred.extend(deferred);
-        }
-    }
-
     /// Starts recording.
     pub(super) fn begin_capture(self: &Arc<Self>) -> Result<()> {
         let (_turn, driver) = self.eager("a capture within a capture")?;
@@ -312,10 +345,10 @@ impl StreamCore {
             status: Arc::new(StatusBlock::new(self.context)?),
             kept: HashMap::new(),
         };
+        let mut state = lock(&self.state);
         // The graph may run on any stream, so its memory must exist for all of them.
         // SAFETY: the stream is alive as long as `self`.
         unsafe { driver.stream_synchronize(self.handle)? };
-        let mut state = lock(&self.state);
         // SAFETY: as above. Thread-local: other threads may call what they like meanwhile.
         let begun = unsafe { driver.stream_begin_capture(self.handle, flag::CAPTURE_THREAD_LOCAL) };
         if begun.is_ok() {
@@ -340,7 +373,7 @@ impl StreamCore {
             // SAFETY: the stream is alive as long as `self`; writes one handle.
             (capture, unsafe { driver.stream_end_capture(self.handle, &mut graph) })
         };
-        self.run_deferred();
+        self.context.run_deferred();
         ended?;
         if graph == CuGraph::NULL {
             return Err(Error::invalid("the driver recorded no graph; the work did not succeed"));
@@ -351,25 +384,34 @@ impl StreamCore {
 
 impl Drop for StreamCore {
     fn drop(&mut self) {
-        self.context.unregister(self.number);
-        let Ok(driver) = self.context.bind() else { return };
-        // Pending work may still write the status block, which goes back to the pool.
+        let driver = self.context.driver();
         let _relaxed = Relaxed::enter(driver);
         let state = std::mem::take(self.state.get_mut().unwrap_or_else(|state| state.into_inner()));
-        // SAFETY: nobody else has the handle's owner any more, so this is its last use; the
-        // workspace was used on this stream alone. In a destructor failures have nobody to go to.
-        unsafe {
-            if !self.lender_captures() {
-                let _ = driver.stream_synchronize(self.handle);
-            }
-            if let Some(workspace) = state.workspace {
-                let _ = driver.mem_free_async(workspace.address, self.handle);
-            }
-            if self.lender.is_none() {
-                let _ = driver.stream_destroy(self.handle);
+        // SAFETY: nobody else has the handle's owner any more, so this is its last use.
+        let ended = self.context.bind().is_ok()
+            && !self.lender_captures()
+            && unsafe { driver.stream_synchronize(self.handle) }.is_ok();
+        if ended {
+            let current = state.workspace.map(|region| region.address);
+            for address in state.parked.iter().copied().chain(current) {
+                // SAFETY: as above; scratch memory was used on this stream alone.
+                let _ = unsafe { driver.mem_free_async(address, self.handle) };
             }
         }
-        state.deferred.into_iter().for_each(Release::run);
+        if self.lender.is_none() {
+            // SAFETY: as above. In a destructor failures have nobody to go to.
+            let _ = unsafe { driver.stream_destroy(self.handle) };
+        }
+        if !ended {
+            // Work that is pending, or that the lender is recording, may use scratch memory and
+            // write status blocks, and a stream that is being captured can neither be waited for
+            // nor free. So they leak; and the stream stays registered, so that memory on which it
+            // worked is not freed, either.
+            std::mem::forget((state, self.status.clone()));
+            return;
+        }
+        self.context.unregister(self.number);
+        self.context.run_deferred();
         self.context.collect_retired();
     }
 }

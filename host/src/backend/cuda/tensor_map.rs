@@ -22,7 +22,7 @@ pub(super) fn encode(driver: &Driver, descriptor: &MapDescriptor) -> Result<Tens
         return Err(Error::invalid(format!("tensor map: rank {rank} was given, 2 or 3 is needed")));
     }
     if !address.is_multiple_of(UNIT) {
-        return Err(Error::unsupported(format!(
+        return Err(Error::invalid(format!(
             "tensor copies need addresses that are multiples of 16, {address:#x} was given; \
              move the tensor, or ask for KernelChoice::Simt"
         )));
@@ -57,8 +57,9 @@ fn data_type(dtype: DType) -> Result<u32> {
     match dtype {
         DType::Bf16 => Ok(tensor_map::BFLOAT16),
         DType::F16 => Ok(tensor_map::FLOAT16),
-        DType::F32 => Ok(tensor_map::FLOAT32),
-        DType::I32 | DType::I64 => Err(Error::dtype("tensor map", dtype, "bf16, f16 or f32")),
+        DType::F32 | DType::I32 | DType::I64 => {
+            Err(Error::dtype("tensor map", dtype, "bf16 or f16"))
+        }
     }
 }
 

@@ -22,6 +22,10 @@ fn structs_have_the_drivers_layout() {
         (offset_of!(ffi::LaunchConfig, attribute_count), offset_of!(sys::CUlaunchConfig, numAttrs)),
         (offset_of!(ffi::LaunchAttribute, id), offset_of!(sys::CUlaunchAttribute, id)),
         (offset_of!(ffi::LaunchAttribute, value), offset_of!(sys::CUlaunchAttribute, value)),
+        (0, offset_of!(sys::CUlaunchAttributeValue, clusterDim)),
+        (0, offset_of!(sys::CUlaunchAttributeValue_union__bindgen_ty_1, x)),
+        (4, offset_of!(sys::CUlaunchAttributeValue_union__bindgen_ty_1, y)),
+        (8, offset_of!(sys::CUlaunchAttributeValue_union__bindgen_ty_1, z)),
         (
             offset_of!(ffi::MemPoolProps, allocation_type),
             offset_of!(sys::CUmemPoolProps, allocType),
@@ -43,6 +47,7 @@ fn structs_have_the_drivers_layout() {
         assert_eq!(ours, theirs, "row {index}");
     }
     assert_eq!(size_of::<ffi::LaunchAttribute>(), size_of::<sys::CUlaunchAttribute>());
+    assert_eq!(align_of::<ffi::LaunchAttribute>(), align_of::<sys::CUlaunchAttribute>());
     assert_eq!(size_of::<ffi::MemPoolProps>(), size_of::<sys::CUmemPoolProps>());
     assert_eq!(size_of::<ffi::CuTensorMap>(), size_of::<sys::CUtensorMap>());
     // Aligned at least as much: CUDA 13 asks for 128, CUDA 12 for 64.
@@ -104,6 +109,10 @@ fn numbers_are_the_drivers() {
             flag::POOL_RELEASE_THRESHOLD,
             sys::CUmemPool_attribute_enum::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as u32,
         ),
+        (
+            ffi::launch_attribute::CLUSTER_DIMENSION,
+            sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32,
+        ),
         (flag::CAPTURE_THREAD_LOCAL, Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as u32),
         (flag::CAPTURE_RELAXED, Mode::CU_STREAM_CAPTURE_MODE_RELAXED as u32),
         (
@@ -122,7 +131,6 @@ fn tensor_map_numbers_are_the_drivers() {
     use sys::CUtensorMapDataType_enum as Type;
     let numbers = [
         (tensor_map::FLOAT16, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16 as u32),
-        (tensor_map::FLOAT32, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32 as u32),
         (tensor_map::BFLOAT16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 as u32),
         (
             tensor_map::INTERLEAVE_NONE,

@@ -4,24 +4,38 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use grouped_linear_kernels::abi::{Status, status};
-use grouped_linear_kernels::variants::{KERNELS, Role, kernel};
+use grouped_linear_kernels::variants::{KERNELS, Kernel, Role, kernel};
 
-use super::super::context::Context;
+use super::super::context::{Context, CudaDevice};
+use super::super::event::Event;
 use super::super::memory::{Allocation, Block};
 use super::super::stream::CudaStream;
 use super::fake::Fake;
 use crate::backend::{Launcher, MapDescriptor, Queue};
 use crate::tensor::{DType, Memory, Tensor};
 
-/// Opens the fake GPU; `None` where it cannot be built.
-fn open(name: &str) -> Option<(Fake, &'static Context)> {
-    let fake = Fake::load(name)?;
+/// Opens the fake GPU.
+fn open(name: &str) -> (Fake, &'static Context) {
+    let fake = Fake::load(name);
     let context = Context::open(fake.driver, 0).expect("the fake GPU opens");
-    Some((fake, context))
+    (fake, context)
 }
 
 fn stream(context: &'static Context) -> CudaStream {
     CudaStream::create(context).expect("a stream")
+}
+
+/// The stream once more, as another library would lend it.
+fn lend(context: &'static Context, lender: &CudaStream, owner: &Arc<()>) -> CudaStream {
+    // SAFETY: in every test `lender` outlives the borrowed stream.
+    unsafe { CudaStream::borrow(CudaDevice(context), lender.raw(), owner.clone()) }
+        .expect("a borrowed stream")
+}
+
+/// A point of the stream that the fake driver calls done once somebody has waited for the stream.
+fn mark(stream: &CudaStream) -> Event {
+    // SAFETY: the stream is alive and not capturing.
+    unsafe { Event::untimed(stream.0.context(), stream.0.handle()) }.expect("an event")
 }
 
 /// What a set-up kernel does when it finds bad splits.
@@ -32,8 +46,8 @@ fn report(address: u64, found: Status) {
 
 #[test]
 fn devices_are_described() {
-    let Some((_fake, context)) = open("describe") else { return };
-    let device = super::super::CudaDevice(context);
+    let (_fake, context) = open("describe");
+    let device = CudaDevice(context);
     let (info, target) = {
         use crate::backend::device::DeviceBackend;
         (device.info().clone(), device.target())
@@ -46,7 +60,7 @@ fn devices_are_described() {
 
 #[test]
 fn bytes_travel() {
-    let Some((_fake, context)) = open("bytes") else { return };
+    let (_fake, context) = open("bytes");
     let stream = stream(context);
     for length in [0usize, 1, 100, 64 << 10, (64 << 10) + 1] {
         let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
@@ -65,26 +79,88 @@ fn bytes_travel() {
 
 #[test]
 fn memory_is_freed_at_home_after_its_users() {
-    let Some((fake, context)) = open("free") else { return };
+    let (fake, context) = open("free");
     let (a, b) = (stream(context), stream(context));
     let memory = a.allocate(100).expect("memory");
     b.fill_zero(&memory, 0, 100).expect("work on the other stream");
-    assert_eq!(fake.notes(), "allocate 100 on 1\n");
+    fake.notes();
     drop(memory);
     assert_eq!(fake.notes(), "1 waits for 2\nfree on 1\n");
 
-    // A stream lives as long as memory that it frees or works on.
+    // A stream lives as long as memory that it frees, but not for memory that it worked on.
     let memory = a.allocate(8).expect("memory");
     b.fill_zero(&memory, 0, 8).expect("work on the other stream");
-    drop((a, b));
-    assert_eq!(fake.notes(), "allocate 8 on 1\n");
+    drop(a);
+    fake.notes();
+    drop(b);
+    assert_eq!(fake.notes(), "destroy 2\n");
     drop(memory);
-    assert_eq!(fake.notes(), "1 waits for 2\nfree on 1\ndestroy 2\ndestroy 1\n");
+    assert_eq!(fake.notes(), "free on 1\ndestroy 1\n");
+}
+
+#[test]
+fn the_first_use_elsewhere_waits_for_the_home_stream() {
+    let (fake, context) = open("first_use");
+    let (a, b) = (stream(context), stream(context));
+    let allocate = || {
+        let memory = a.allocate(100).expect("memory");
+        fake.notes();
+        memory
+    };
+    let memory = allocate();
+    b.fill_zero(&memory, 0, 100).expect("work on the other stream");
+    b.fill_zero(&memory, 0, 100).expect("more work on the other stream");
+    a.fill_zero(&memory, 0, 100).expect("work at home");
+    assert_eq!(fake.notes(), "2 waits for 1\n");
+
+    // Without an event, and for a graph, which cannot wait, the host waits.
+    let (second, third, point) = (allocate(), allocate(), mark(&a));
+    fake.fail("cuEventCreate", 2);
+    b.fill_zero(&second, 0, 100).expect("work without an event");
+    assert!(fake.notes().is_empty() && point.is_done());
+    let point = mark(&a);
+    b.begin_capture().expect("a capture");
+    fake.notes();
+    b.fill_zero(&memory, 0, 100).expect("recorded work");
+    assert!(!point.is_done(), "known already");
+    b.fill_zero(&third, 0, 100).expect("recorded work");
+    assert!(fake.notes().is_empty() && point.is_done());
+    drop(b.end_capture().expect("a graph"));
+
+    // What lies before a capture of the home stream is done.
+    let fourth = allocate();
+    a.begin_capture().expect("a capture");
+    fake.notes();
+    b.fill_zero(&fourth, 0, 100).expect("work while the home stream records");
+    assert_eq!(fake.notes(), "");
+    drop(a.end_capture().expect("a graph"));
+}
+
+#[test]
+fn memory_waits_for_streams_that_give_no_event_or_cannot_be_waited_for() {
+    let (fake, context) = open("no_event");
+    let (a, b) = (stream(context), stream(context));
+    let (first, second) = (a.allocate(8).expect("memory"), a.allocate(8).expect("memory"));
+    b.fill_zero(&first, 0, 8).expect("work on the other stream");
+    b.fill_zero(&second, 0, 8).expect("work on the other stream");
+    let point = mark(&b);
+    fake.notes();
+    fake.fail("cuEventCreate", 2);
+    drop(first);
+    assert_eq!(fake.notes(), "free on 1\n");
+    assert!(point.is_done());
+
+    // A stream whose work is not known to have ended counts as one that is still at work.
+    fake.fail("cuStreamSynchronize", 700);
+    drop(b);
+    drop(second);
+    a.synchronize().expect("a synchronisation");
+    assert_eq!(fake.notes(), "destroy 2\n");
 }
 
 #[test]
 fn lent_memory_is_held_until_the_work_is_done() {
-    let Some((_fake, context)) = open("lent") else { return };
+    let (_fake, context) = open("lent");
     let stream = stream(context);
     let (owner, mut bytes) = (Arc::new(()), vec![7u8; 64]);
     let address = bytes.as_mut_ptr() as u64;
@@ -103,12 +179,9 @@ fn lent_memory_is_held_until_the_work_is_done() {
 
 #[test]
 fn lent_streams_are_not_destroyed() {
-    let Some((fake, context)) = open("lent_stream") else { return };
+    let (fake, context) = open("lent_stream");
     let (lender, owner) = (stream(context), Arc::new(()));
-    let device = super::super::CudaDevice(context);
-    // SAFETY: `lender` outlives the borrowed stream.
-    let borrowed = unsafe { CudaStream::borrow(device, lender.raw(), owner.clone()) };
-    let borrowed = borrowed.expect("a borrowed stream");
+    let borrowed = lend(context, &lender, &owner);
     assert_eq!(borrowed.raw(), lender.raw());
     borrowed.workspace(10).expect("scratch memory");
     fake.notes();
@@ -127,28 +200,99 @@ fn lent_streams_are_not_destroyed() {
     assert_eq!(fake.notes(), "free on 1\n");
     assert_eq!(Arc::strong_count(&owner), 1);
 
+    let borrow = |handle| {
+        // SAFETY: `lender` is alive, and the other handle is refused.
+        unsafe { CudaStream::borrow(CudaDevice(context), handle, owner.clone()) }
+    };
     fake.fail("cuStreamGetCtx", 1);
-    // SAFETY: as above.
-    let refused = unsafe { CudaStream::borrow(device, lender.raw(), owner.clone()) };
-    assert_eq!(refused.expect_err("the driver refuses").driver_code(), Some(1));
+    let refused = borrow(lender.raw()).expect_err("the driver refuses");
+    assert_eq!(refused.driver_code(), Some(1));
+    let refused = borrow(std::ptr::without_provenance_mut(2)).expect_err("no single stream");
+    assert!(refused.is_invalid_argument() && refused.to_string().contains("per-thread"));
+}
+
+#[test]
+fn scratch_memory_of_the_lenders_graph_stays() {
+    let (fake, context) = open("pinned");
+    let (lender, owner) = (stream(context), Arc::new(()));
+    let borrowed = lend(context, &lender, &owner);
+    let eager = borrowed.workspace(100).expect("scratch memory");
+    lender.begin_capture().expect("a capture");
+    assert_eq!(borrowed.workspace(100).expect("recorded scratch memory"), eager);
+    assert!(borrowed.workspace(100_000).expect_err("a capture").is_unsupported());
+    let graph = lender.end_capture().expect("a graph");
+    fake.notes();
+    assert_ne!(borrowed.workspace(100_000).expect("more scratch memory"), eager);
+    borrowed.workspace(200_000).expect("yet more scratch memory");
+    assert_eq!(fake.notes(), "allocate 131072 on 1\nallocate 262144 on 1\nfree on 1\n");
+    drop(graph);
+    fake.notes();
+    drop(borrowed);
+    assert_eq!(fake.notes(), "free on 1\nfree on 1\n");
+}
+
+#[test]
+fn a_lent_stream_that_goes_during_a_capture_leaks() {
+    let (fake, context) = open("lent_drop");
+    let (lender, other, owner) = (stream(context), stream(context), Arc::new(()));
+    let borrowed = lend(context, &lender, &owner);
+    borrowed.workspace(10).expect("scratch memory");
+    let status = borrowed.sticky_status();
+    let memory = other.allocate(8).expect("memory");
+    borrowed.fill_zero(&memory, 0, 8).expect("work on the lent stream");
+    lender.begin_capture().expect("a capture");
+    fake.notes();
+    drop(borrowed);
+    drop(memory);
+    assert_ne!(stream(context).sticky_status(), status);
+    drop(lender.end_capture().expect("a graph"));
+    other.synchronize().expect("a synchronisation");
+    assert!(!fake.notes().contains("free on 2"));
+}
+
+#[test]
+fn releases_that_a_capture_holds_up_hold_their_stream_no_longer() {
+    let (fake, context) = open("deferred");
+    let (lender, other, owner) = (stream(context), stream(context), Arc::new(()));
+    let borrowed = lend(context, &lender, &owner);
+    let home = borrowed.allocate(8).expect("memory");
+    let foreign = other.allocate(8).expect("memory");
+    borrowed.fill_zero(&foreign, 0, 8).expect("work on the lent stream");
+    lender.begin_capture().expect("a capture");
+    fake.notes();
+    drop((home, foreign, borrowed));
+    assert_eq!(fake.notes(), "");
+    assert_eq!(Arc::strong_count(&owner), 2, "the work may not be done");
+    drop(lender.end_capture().expect("a graph"));
+    other.synchronize().expect("a synchronisation");
+    let notes = fake.notes();
+    assert!(notes.contains("free on 1\n2 waits for 1\nfree on 2\n"), "{notes}");
+    assert_eq!(Arc::strong_count(&owner), 1);
 }
 
 #[test]
 fn scratch_memory_grows() {
-    let Some((fake, context)) = open("scratch") else { return };
+    let (fake, context) = open("scratch");
+    let large = stream(context);
+    large.workspace((2 << 20) + 1).expect("scratch memory");
+    large.workspace((4 << 20) + 1).expect("scratch memory");
+    let expected = "allocate 4194304 on 1\nallocate 6291456 on 1\nfree on 1\n";
+    assert_eq!(fake.notes(), expected);
+    drop(large);
+    fake.notes();
     let stream = stream(context);
     let first = stream.workspace(100).expect("scratch memory");
     assert_eq!(stream.workspace(64 << 10).expect("scratch memory"), first);
     assert_eq!(first % 256, 0);
     stream.workspace((64 << 10) + 1).expect("more scratch memory");
     drop(stream);
-    let expected = "allocate 65536 on 1\nallocate 131072 on 1\nfree on 1\nfree on 1\ndestroy 1\n";
+    let expected = "allocate 65536 on 2\nallocate 131072 on 2\nfree on 2\nfree on 2\ndestroy 2\n";
     assert_eq!(fake.notes(), expected);
 }
 
 #[test]
 fn bad_splits_are_reported_once() {
-    let Some((_fake, context)) = open("status") else { return };
+    let (_fake, context) = open("status");
     let (a, b) = (stream(context), stream(context));
     assert_ne!(a.sticky_status(), b.sticky_status());
     let negative =
@@ -176,7 +320,7 @@ fn bad_splits_are_reported_once() {
 
 #[test]
 fn a_capture_takes_nothing_that_is_not_work() {
-    let Some((fake, context)) = open("capture") else { return };
+    let (fake, context) = open("capture");
     let (a, b) = (stream(context), stream(context));
     let eager_scratch = a.workspace(100_000).expect("scratch memory");
     let eager_status = a.sticky_status();
@@ -234,11 +378,21 @@ fn a_capture_takes_nothing_that_is_not_work() {
     assert_eq!(fake.notes(), "");
     b.synchronize().expect("a synchronisation");
     assert_eq!(fake.notes(), "destroy graph\nfree on 1\nfree on 1\n");
+
+    // A graph does not hold the streams that it ran on.
+    a.begin_capture().expect("a capture");
+    let graph = a.end_capture().expect("a graph");
+    graph.launch(&b).expect("a replay");
+    fake.notes();
+    drop(b);
+    assert_eq!(fake.notes(), "destroy 2\n");
+    drop(graph);
+    assert_eq!(fake.notes(), "destroy graph\nfree on 1\n");
 }
 
 #[test]
 fn a_failed_capture_leaves_the_stream_usable() {
-    let Some((fake, context)) = open("failed_capture") else { return };
+    let (fake, context) = open("failed_capture");
     let stream = stream(context);
     let cases = [
         ("cuStreamBeginCapture_v2", 906),
@@ -262,7 +416,7 @@ fn a_failed_capture_leaves_the_stream_usable() {
 
 #[test]
 fn launches_carry_what_the_table_says() {
-    let Some((fake, context)) = open("launch") else { return };
+    let (fake, context) = open("launch");
     let stream = stream(context);
     let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
     let mut args = vec![0u8; setup.args_bytes];
@@ -283,6 +437,10 @@ fn launches_carry_what_the_table_says() {
     let error = stream.launch(setup, [1, 1], &args[1..]).expect_err("wrong arguments");
     assert!(error.is_invalid_argument() && error.to_string().contains(name), "{error}");
 
+    let clustered: &Kernel = Box::leak(Box::new(Kernel { cluster: 2, ..*setup }));
+    stream.launch(clustered, [4, 1], &args).expect("a launch with clusters");
+    assert_eq!(fake.notes(), line(4, 1) + "attribute 4: 2 x 1 x 1\n");
+
     // Large shared memory is asked for once.
     let Some(large) = KERNELS.iter().find(|kernel| kernel.shared_bytes > 48 << 10) else { return };
     let args = vec![0u8; large.args_bytes];
@@ -294,7 +452,7 @@ fn launches_carry_what_the_table_says() {
 
 #[test]
 fn a_module_that_does_not_load_shows_the_log() {
-    let Some((fake, context)) = open("module") else { return };
+    let (fake, context) = open("module");
     let stream = stream(context);
     let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
     let args = vec![0u8; setup.args_bytes];
@@ -309,16 +467,23 @@ fn a_module_that_does_not_load_shows_the_log() {
 
 #[test]
 fn a_full_gpu_says_how_much_was_asked() {
-    let Some((fake, context)) = open("full") else { return };
+    let (fake, context) = open("full");
     fake.fail("cuMemAllocFromPoolAsync", 2);
     let error = stream(context).allocate(12345).expect_err("out of memory");
     assert!(error.is_out_of_memory());
     assert!(error.to_string().contains("12345 bytes were asked for on cuda:0"), "{error}");
+
+    // What the driver needs for itself has no size that we know.
+    fake.fail("cuStreamCreate", 2);
+    let error = CudaStream::create(context).expect_err("out of memory");
+    assert_eq!(error.driver_code(), Some(2));
+    let text = error.to_string();
+    assert!(text.contains("cuStreamCreate") && !text.contains("bytes were asked"), "{text}");
 }
 
 #[test]
 fn tensor_maps_are_encoded_or_explained() {
-    let Some((fake, context)) = open("maps") else { return };
+    let (fake, context) = open("maps");
     let stream = stream(context);
     let sound = MapDescriptor {
         address: 4096,
@@ -333,7 +498,9 @@ fn tensor_maps_are_encoded_or_explained() {
     let refused = |map| stream.encode(&map).expect_err("a refusal").to_string();
     let text = refused(MapDescriptor { strides: [124, 32768], ..sound });
     assert!(text.contains("multiple of 16"), "{text}");
-    assert!(refused(MapDescriptor { address: 4100, ..sound }).contains("0x1004"));
+    let error = stream.encode(&MapDescriptor { address: 4100, ..sound }).expect_err("misaligned");
+    assert!(error.is_invalid_argument() && error.to_string().contains("0x1004"), "{error}");
+    assert!(refused(MapDescriptor { dtype: DType::F32, ..sound }).contains("bf16 or f16"));
     assert!(refused(MapDescriptor { rank: 4, ..sound }).contains("rank 4"));
     fake.fail("cuTensorMapEncodeTiled", 1);
     assert_eq!(stream.encode(&sound).expect_err("no rule is broken").driver_code(), Some(1));
@@ -341,7 +508,7 @@ fn tensor_maps_are_encoded_or_explained() {
 
 #[test]
 fn discrete_tensors_get_addresses_and_maps() {
-    let Some((_fake, context)) = open("table") else { return };
+    let (_fake, context) = open("table");
     let stream = stream(context);
     let tensors = |shape: &[usize], dtype: DType| -> Vec<Tensor> {
         let bytes = shape.iter().product::<usize>() * dtype.bytes();
@@ -377,7 +544,7 @@ fn discrete_tensors_get_addresses_and_maps() {
 
 #[test]
 fn threads_take_turns_and_a_turn_nests() {
-    let Some((_fake, context)) = open("turns") else { return };
+    let (_fake, context) = open("turns");
     let stream = stream(context);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -397,7 +564,7 @@ fn threads_take_turns_and_a_turn_nests() {
 
 #[test]
 fn events_measure_time() {
-    let Some((_fake, context)) = open("events") else { return };
+    let (_fake, context) = open("events");
     let stream = stream(context);
     let (first, second) =
         (stream.record_event().expect("an event"), stream.record_event().expect("an event"));

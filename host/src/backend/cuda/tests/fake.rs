@@ -21,12 +21,8 @@ impl Drop for Built {
     }
 }
 
-/// Compiles C source to a shared library of that name; `None` where there is no C compiler.
-pub(super) fn compile(name: &str, source: &str, defines: &[&str]) -> Option<Built> {
-    if cfg!(windows) {
-        eprintln!("skipped: the fake driver is built on Unix only");
-        return None;
-    }
+/// Compiles C source to a shared library of that name.
+pub(super) fn compile(name: &str, source: &str, defines: &[&str]) -> Built {
     let folder = format!("grouped-linear-{}-{name}", std::process::id());
     let folder = std::env::temp_dir().join(folder);
     std::fs::create_dir_all(&folder).expect("a folder for the fake driver");
@@ -37,19 +33,14 @@ pub(super) fn compile(name: &str, source: &str, defines: &[&str]) -> Option<Buil
         .args(["-shared", "-fPIC", "-w", "-o"])
         .args([&output, &input])
         .args(defines.iter().map(|define| format!("-D{define}")))
-        .status();
-    match run {
-        Ok(status) => assert!(status.success(), "the fake driver does not compile"),
-        Err(error) => {
-            eprintln!("skipped: no C compiler ({error})");
-            return None;
-        }
-    }
-    Some(built)
+        .status()
+        .expect("a C compiler is needed for these tests");
+    assert!(run.success(), "the fake driver does not compile");
+    built
 }
 
 /// The whole fake driver, with what the C file leaves out.
-pub(super) fn compile_driver(name: &str, defines: &[&str]) -> Option<Built> {
+pub(super) fn compile_driver(name: &str, defines: &[&str]) -> Built {
     let mut source = include_str!("fake_driver.c").to_string();
     for symbol in SYMBOLS {
         if !source.contains(&format!("int {symbol}(")) {
@@ -67,12 +58,12 @@ pub(super) struct Fake {
 
 impl Fake {
     /// Each test gets a library, and so notes, of its own.
-    pub(super) fn load(name: &str) -> Option<Self> {
-        let built = compile_driver(name, &[])?;
+    pub(super) fn load(name: &str) -> Self {
+        let built = compile_driver(name, &[]);
         let driver = Driver::load_from(&built.path).expect("the fake driver loads");
         // SAFETY: the library has no initialisers.
         let library = unsafe { Library::new(&built.path) }.expect("the fake driver loads again");
-        Some(Self { driver: Box::leak(Box::new(driver)), library })
+        Self { driver: Box::leak(Box::new(driver)), library }
     }
 
     /// What has been noted since the last call.

@@ -9,7 +9,8 @@
 typedef unsigned long long u64;
 typedef struct { int number, capturing; } Stream;
 typedef struct { int number, done; Stream *stream; } Event;
-typedef struct { unsigned grid[3], block[3], shared; Stream *stream; void *attrs; unsigned count; } Config;
+typedef struct { unsigned id, pad, value[16]; } Attribute;
+typedef struct { unsigned grid[3], block[3], shared; Stream *stream; Attribute *attrs; unsigned count; } Config;
 
 #ifndef VERSION
 #define VERSION 13000
@@ -101,6 +102,7 @@ int cuMemsetD8Async(u64 address, unsigned char value, size_t count, Stream *stre
 
 int cuStreamCreate(Stream **stream, unsigned flags) {
     (void)flags;
+    ENTER("cuStreamCreate")
     *stream = calloc(1, sizeof **stream);
     (*stream)->number = ++streams;
     return 0;
@@ -152,6 +154,7 @@ int cuGraphExecDestroy(void *exec) { (void)exec; note("destroy graph\n"); return
 
 int cuEventCreate(Event **event, unsigned flags) {
     (void)flags;
+    ENTER("cuEventCreate")
     *event = calloc(1, sizeof **event);
     (*event)->number = event_count;
     events[event_count++] = *event;
@@ -193,7 +196,11 @@ int cuLaunchKernelEx(const Config *config, void *function, void **parameters, vo
     note("launch %s on %d: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", (char *)function,
          config->stream->number, config->grid[0], config->grid[1], config->block[0], config->shared,
          *(u64 *)parameters[0]);
-    return config->grid[2] == 1 && config->block[1] == 1 && !config->attrs && !config->count ? 0 : 1;
+    for (unsigned i = 0; i < config->count; i++) {
+        const Attribute *a = &config->attrs[i];
+        note("attribute %u: %u x %u x %u\n", a->id, a->value[0], a->value[1], a->value[2]);
+    }
+    return config->grid[2] == 1 && config->block[1] == 1 ? 0 : 1;
 }
 int cuTensorMapEncodeTiled(u64 *map, unsigned type, unsigned rank, void *address, const u64 *extents,
                            const u64 *strides, const unsigned *box, const unsigned *element_strides,
