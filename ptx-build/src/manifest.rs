@@ -115,6 +115,9 @@ impl Manifest {
         if let Some((key, _)) = missing {
             return Err(Kind::ManifestKey { key }.into());
         }
+        if self.minimum_cuda == 0 {
+            return Err(Kind::ManifestKey { key: "minimum_cuda" }.into());
+        }
         Ok(self)
     }
 }
