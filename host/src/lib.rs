@@ -76,3 +76,8 @@ pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
 pub use crate::splits::Splits;
 pub use crate::tensor::{DType, Element, GroupedTensor, Tensor};
+
+/// The example of the README is a test, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

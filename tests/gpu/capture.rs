@@ -77,6 +77,7 @@ pub fn checks() -> Vec<Check> {
     checks.push(Check::new("capture: of nothing", of_nothing));
     checks.push(Check::new("capture: the graph keeps its memory", keeps_memory));
     checks.push(Check::new("capture: many graphs", many_graphs));
+    checks.push(Check::new("capture: first use of another stream's memory", anothers_memory));
     checks
 }
 
@@ -222,6 +223,31 @@ fn keeps_memory(device: &Device) -> Outcome {
     drop(graph);
     overwrite_free_memory(&stream)?;
     outputs.check(&stream, &host, "dropped while it ran")?;
+    Ok(())
+}
+
+/// An operation waits, the first time, for the stream that allocated its operands. Inside a capture
+/// that wait cannot be recorded, and the other stream still has work to do.
+fn anothers_memory(device: &Device) -> Outcome {
+    let (home, user) = (device.stream()?, device.stream()?);
+    let host = Host::exact(SIZES, &SPLITS, 33);
+    {
+        // Loads the kernels and sizes the scratch memory of the stream that will record.
+        let inputs = Inputs::of(&user, &host, Layout::Discrete, DType::I32)?;
+        let mut outputs = Outputs::new(&user, SIZES, Layout::Discrete)?;
+        run_all(&user, &inputs, &mut outputs, KernelChoice::Auto)?;
+    }
+    let mut busy = Tensor::empty(&home, &[1 << 28], DType::F32)?;
+    let inputs = Inputs::of(&home, &host, Layout::Discrete, DType::I32)?;
+    let outputs = Outputs::new(&home, SIZES, Layout::Discrete)?;
+    busy.fill_zero(&home)?;
+    let mut captured = outputs.share();
+    let graph = user.capture(|s| run_all(s, &inputs, &mut captured, KernelChoice::Auto))?;
+    for replay in ["first replay", "second replay"] {
+        outputs.poison(&user)?;
+        graph.launch(&user)?;
+        outputs.check(&user, &host, replay)?;
+    }
     Ok(())
 }
 
