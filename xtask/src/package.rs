@@ -27,7 +27,7 @@ pub fn run(root: &Path) -> Result<()> {
     let folder =
         std::env::temp_dir().join(format!("grouped-linear-consumer-{}", std::process::id()));
     fresh_dir(&folder)?;
-    let result = consume(&folder, &target, &archives, version);
+    let result = consume(&folder, &archives, version);
     std::fs::remove_dir_all(&folder).context("removing the consumer")?;
     result
 }
@@ -52,7 +52,7 @@ fn package(root: &Path, target: &Path, version: &str) -> Result<Vec<PathBuf>> {
     Ok(archives.into())
 }
 
-fn consume(folder: &Path, target: &Path, archives: &[PathBuf], version: &str) -> Result<()> {
+fn consume(folder: &Path, archives: &[PathBuf], version: &str) -> Result<()> {
     for archive in archives {
         let mut tar = Command::new("tar");
         commands::run(tar.arg("-xzf").arg(archive).arg("-C").arg(folder))?;
@@ -63,7 +63,9 @@ fn consume(folder: &Path, target: &Path, archives: &[PathBuf], version: &str) ->
     let mut command = cargo(folder);
     // The compiler found or not must make no difference: published crates compile no kernel.
     command.env("PTX_BUILD_RUSTC", "/nonexistent/rustc");
-    command.args(["run", "--quiet", "--target-dir"]).arg(target.join("consumer"));
+    // A target folder of its own: unpacked files all have the same old date, so cargo would take
+    // what it built from an earlier archive for up to date.
+    command.args(["run", "--quiet", "--target-dir"]).arg(folder.join("target"));
     commands::run(&mut command)
 }
 
