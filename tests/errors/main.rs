@@ -291,11 +291,21 @@ const MEMORY: &[Refusal] = &[
     ("narrow that overflows", "were asked for", INVALID, |s| {
         floats(s, &[3, 2])?.narrow(1, usize::MAX).map(drop)
     }),
+    ("narrow without a dimension", "at least one dimension", INVALID, |s| {
+        floats(s, &[])?.narrow(0, 0).map(drop)
+    }),
+    ("an empty tensor whose rows overflow", "fewer than 2^63 bytes", INVALID, |s| {
+        floats(s, &[0, usize::MAX, 2])?.narrow(0, 0).map(drop)
+    }),
     ("reshape to another size", "a shape of 6 elements", INVALID, |s| {
         floats(s, &[3, 2])?.reshape(&[7]).map(drop)
     }),
     ("copy of another shape", "source: shape [3]", INVALID, |s| {
         floats(s, &[2])?.copy_from(s, &floats(s, &[3])?)
+    }),
+    ("copy onto itself, one entry on", "source and destination overlap", INVALID, |s| {
+        let rows = floats(s, &[9, 2])?;
+        rows.narrow(0, 8)?.copy_from(s, &rows.narrow(1, 8)?)
     }),
     ("more bytes than addresses", "fewer than 2^63 bytes", INVALID, |s| {
         Tensor::empty(s, &[usize::MAX, 2], DType::F32).map(drop)
@@ -309,6 +319,10 @@ const LAYER: &[Refusal] = &[
     ("weights do not fit the layer", "weights: 2 groups", INVALID, |s| {
         let config = Config { groups: 3, in_features: K, out_features: N, dtype: DType::F32 };
         GroupedLinear::new(s, config, packed(s, &[GROUPS, N, K])?, None).map(drop)
+    }),
+    ("a layer of 4097 groups", "4097 groups were asked for, 1 to 4096", INVALID, |s| {
+        let config = Config { groups: 4097, in_features: K, out_features: N, dtype: DType::F32 };
+        GroupedLinear::new(s, config, packed(s, &[4097, N, K])?, None).map(drop)
     }),
     ("a layer of integers", "layer: element type i32", INVALID, |s| {
         let config = Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::I32 };
