@@ -36,13 +36,30 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod arch;
 mod error;
+mod execute;
 mod lexer;
+mod machine;
 pub mod module;
+mod matrix;
+mod numeric;
+mod ops;
 mod parse;
+mod program;
+mod race;
+mod random;
+pub mod tensor_map;
 
+pub use arch::Arch;
 pub use error::{NameKind, ParseError, Reason};
+pub use execute::report::{Report, ReportKind};
+pub use machine::{
+    Checks, Executions, Fp8Accumulation, KernelId, KernelInfo, LaunchConfig, LaunchError,
+    LoadError, Machine, MemoryError, ModuleId, Options, Place, SourceLine, Statistics,
+};
 pub use module::Module;
+pub use tensor_map::{TensorMap, TiledMap};
 
 /// The example of the README is a test.
 #[cfg(doctest)]

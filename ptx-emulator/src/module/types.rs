@@ -100,6 +100,18 @@ words! {
     }
 }
 
+impl VectorLength {
+    /// The number of elements.
+    #[must_use]
+    pub fn length(self) -> u32 {
+        match self {
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+}
+
 words! {
     /// Where a variable lies.
     StateSpace {

@@ -61,13 +61,8 @@ impl<N> Variable<N> {
     /// The size in bytes; absent for `[]`, for predicates, and beyond 64 bits.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
-        let elements = match self.vector {
-            None => 1,
-            Some(VectorLength::Two) => 2,
-            Some(VectorLength::Four) => 4,
-            Some(VectorLength::Eight) => 8,
-        };
-        let element = u64::from(self.scalar.bytes()?) * elements;
+        let elements = self.vector.map_or(1, VectorLength::length);
+        let element = u64::from(self.scalar.bytes()?) * u64::from(elements);
         self.lengths.iter().try_fold(element, |bytes, length| bytes.checked_mul((*length)?))
     }
 }

@@ -1,0 +1,472 @@
+//! The machine: memory, modules and launches.
+
+mod error;
+mod memory;
+mod place;
+mod statistics;
+pub(crate) mod window;
+
+pub use error::{LaunchError, LoadError};
+pub(crate) use memory::Memory;
+pub use memory::MemoryError;
+pub use place::{Place, SourceLine};
+pub use statistics::{Executions, Statistics};
+
+use crate::arch::Arch;
+use crate::execute::grid::{GridState, run_grid};
+use crate::module::{Linkage, Module, SourceFile, StateSpace};
+use crate::program::{Kernel, ModuleLayout, lower_kernels};
+use crate::race::Races;
+use crate::random::Random;
+
+/// Shared memory a block can have, the system's share included.
+const SHARED_BYTES: u32 = 228 << 10;
+/// Threads a block can have.
+const BLOCK_THREADS: u32 = 1024;
+/// Blocks a cluster can have, also where more than the portable eight are asked for.
+const CLUSTER_BLOCKS: u32 = 16;
+/// Bytes of parameters a kernel can have.
+const PARAMETER_BYTES: usize = 32_764;
+
+/// Whether accesses are checked for races and uninitialised shared memory. Bounds, alignment,
+/// barriers and deadlocks are always checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    /// They are.
+    On,
+    /// They are not: faster.
+    Off,
+}
+
+/// How FP8 products of Hopper are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fp8Accumulation {
+    /// With about 14 bits, as the hardware does.
+    Hardware,
+    /// Exactly, rounded once per instruction.
+    Exact,
+}
+
+/// What a machine is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The architecture.
+    pub arch: Arch,
+    /// What the order of events depends on: equal seeds give equal runs.
+    pub seed: u64,
+    /// How many multiprocessors it has: about as many blocks run at a time.
+    pub multiprocessors: u32,
+    /// Whether accesses are checked.
+    pub checks: Checks,
+    /// Warp instructions after which a launch that has not ended is reported.
+    pub instruction_limit: u64,
+    /// How FP8 products are summed.
+    pub fp8_accumulation: Fp8Accumulation,
+}
+
+impl Options {
+    /// Checks on, seed 0, four multiprocessors, 2³² warp instructions, FP8 as the hardware does.
+    #[must_use]
+    pub fn new(arch: Arch) -> Self {
+        Self {
+            arch,
+            seed: 0,
+            multiprocessors: 4,
+            checks: Checks::On,
+            instruction_limit: 1 << 32,
+            fp8_accumulation: Fp8Accumulation::Hardware,
+        }
+    }
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Blocks along x, y and z; multiples of `cluster`.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Blocks of a cluster along x, y and z; ones for none.
+    pub cluster: [u32; 3],
+    /// Bytes of dynamic shared memory of a block.
+    pub dynamic_shared_bytes: u32,
+}
+
+/// A module of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModuleId(usize);
+
+/// A kernel of a module of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelId {
+    module: usize,
+    kernel: usize,
+}
+
+/// What a kernel needs of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelInfo {
+    /// Its name.
+    pub name: String,
+    /// Offset and size of each parameter in the parameter block, in bytes.
+    pub parameters: Vec<(u32, u32)>,
+    /// The size of the parameter block in bytes.
+    pub parameter_bytes: u32,
+    /// Shared memory with a fixed size, in bytes.
+    pub static_shared_bytes: u32,
+    /// The shape a block must have, if the kernel states it.
+    pub required_block: Option<[u32; 3]>,
+}
+
+/// A module with its text, for reports.
+#[derive(Debug)]
+struct LoadedModule {
+    lines: Vec<String>,
+    files: Vec<SourceFile>,
+    kernels: Vec<Kernel>,
+    /// Name, address and size of each variable in global memory.
+    variables: Vec<(String, u64, u64)>,
+}
+
+/// A kernel while it is launched.
+pub(crate) struct LoadedKernel<'m> {
+    pub(crate) kernel: &'m Kernel,
+    pub(crate) files: &'m [SourceFile],
+    pub(crate) instruction_limit: u64,
+    lines: &'m [String],
+}
+
+impl LoadedKernel<'_> {
+    /// A line of the PTX text, from 1; empty if there is none.
+    pub(crate) fn line(&self, line: u32) -> &str {
+        let index = (line as usize).checked_sub(1);
+        index.and_then(|index| self.lines.get(index)).map_or("", String::as_str)
+    }
+}
+
+/// A GPU that exists in software: its memory, the modules it has loaded, and how it runs kernels.
+#[derive(Debug)]
+pub struct Machine {
+    options: Options,
+    memory: Memory,
+    modules: Vec<Option<LoadedModule>>,
+}
+
+impl Machine {
+    /// A machine with the [options](Options::new) of an architecture.
+    #[must_use]
+    pub fn new(arch: Arch) -> Self {
+        Self::with_options(Options::new(arch))
+    }
+
+    /// A machine.
+    #[must_use]
+    pub fn with_options(options: Options) -> Self {
+        Self { options, memory: Memory::new(), modules: Vec::new() }
+    }
+
+    /// What the machine is like.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Later launches take their order of events from this seed.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.options.seed = seed;
+    }
+
+    /// Loads a module: its variables get memory, its kernels can be launched.
+    ///
+    /// # Errors
+    ///
+    /// The text is not PTX, is for another architecture, or holds an instruction that this crate
+    /// does not know; the error names the line.
+    pub fn load(&mut self, ptx: &str) -> Result<ModuleId, LoadError> {
+        let module = Module::parse(ptx)?;
+        self.check_target(&module)?;
+        let mut layout = ModuleLayout { addresses: vec![None; module.variables.len()] };
+        let mut variables = Vec::new();
+        for (index, variable) in module.variables.iter().enumerate() {
+            if !matches!(variable.space, StateSpace::Global | StateSpace::Const) {
+                continue;
+            }
+            if variable.linkage == Some(Linkage::Extern) {
+                return Err(LoadError::undefined(&variable.name));
+            }
+            let bytes = variable.bytes().ok_or_else(|| LoadError::undefined(&variable.name))?;
+            let address = self.memory.allocate(bytes)?;
+            layout.addresses[index] = Some(address);
+            variables.push((variable.name.clone(), address, bytes));
+        }
+        let kernels = self.initialise(&module, &layout).and_then(|()| {
+            lower_kernels(&module, &layout, ptx)
+        });
+        let kernels = match kernels {
+            Ok(kernels) => kernels,
+            Err(error) => {
+                for (_, address, _) in variables {
+                    self.memory.free(address)?;
+                }
+                return Err(error);
+            }
+        };
+        let lines = ptx.lines().map(str::to_owned).collect();
+        self.modules.push(Some(LoadedModule { lines, files: module.files, kernels, variables }));
+        Ok(ModuleId(self.modules.len() - 1))
+    }
+
+    fn check_target(&self, module: &Module) -> Result<(), LoadError> {
+        let target = module.target.first().map_or("", String::as_str);
+        if self.options.arch.runs(target) {
+            return Ok(());
+        }
+        Err(LoadError::target(target, self.options.arch))
+    }
+
+    fn initialise(&mut self, module: &Module, layout: &ModuleLayout) -> Result<(), LoadError> {
+        for (variable, address) in module.variables.iter().zip(&layout.addresses) {
+            let (Some(address), Some(bytes)) = (address, variable.bytes()) else { continue };
+            let contents = layout
+                .initial_bytes(module, variable, bytes)
+                .map_err(|problem| LoadError::initialiser(&variable.name, &problem))?;
+            self.memory.bytes_mut(*address, bytes)?.copy_from_slice(&contents);
+        }
+        Ok(())
+    }
+
+    /// Forgets a module and frees the memory of its variables. Its kernels are gone.
+    ///
+    /// # Errors
+    ///
+    /// The module is not loaded.
+    pub fn unload(&mut self, module: ModuleId) -> Result<(), LaunchError> {
+        let place = self.modules.get_mut(module.0).and_then(Option::take);
+        let module = place.ok_or(LaunchError::UnknownKernel)?;
+        for (_, address, _) in module.variables {
+            // Freed already if the caller did so by its address.
+            let _ = self.memory.free(address);
+        }
+        Ok(())
+    }
+
+    /// A kernel by its name.
+    #[must_use]
+    pub fn kernel(&self, module: ModuleId, name: &str) -> Option<KernelId> {
+        let loaded = self.modules.get(module.0)?.as_ref()?;
+        let kernel = loaded.kernels.iter().position(|kernel| kernel.name == name)?;
+        Some(KernelId { module: module.0, kernel })
+    }
+
+    /// The names of a module's kernels.
+    pub fn kernels(&self, module: ModuleId) -> impl Iterator<Item = &str> {
+        let loaded = self.modules.get(module.0).and_then(Option::as_ref);
+        loaded.into_iter().flat_map(|own| own.kernels.iter().map(|kernel| kernel.name.as_str()))
+    }
+
+    /// What a kernel needs of a launch.
+    #[must_use]
+    pub fn kernel_info(&self, kernel: KernelId) -> Option<KernelInfo> {
+        let kernel = self.modules.get(kernel.module)?.as_ref()?.kernels.get(kernel.kernel)?;
+        let parameters = &kernel.functions.first()?.parameters;
+        Some(KernelInfo {
+            name: kernel.name.clone(),
+            parameters: parameters.iter().map(|own| (own.offset, own.bytes)).collect(),
+            parameter_bytes: kernel.parameter_bytes,
+            static_shared_bytes: kernel.static_shared_bytes - window::RESERVED_SHARED,
+            required_block: kernel.required_block,
+        })
+    }
+
+    /// The address and size of a module's variable.
+    #[must_use]
+    pub fn global(&self, module: ModuleId, name: &str) -> Option<(u64, u64)> {
+        let loaded = self.modules.get(module.0)?.as_ref()?;
+        let found = loaded.variables.iter().find(|(own, ..)| own == name)?;
+        Some((found.1, found.2))
+    }
+
+    /// Memory with unspecified contents, at a multiple of 256.
+    ///
+    /// # Errors
+    ///
+    /// There is not enough.
+    pub fn allocate(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        self.memory.allocate(bytes)
+    }
+
+    /// Frees what [`allocate`](Self::allocate) gave.
+    ///
+    /// # Errors
+    ///
+    /// No allocation begins at the address.
+    pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        self.memory.free(address)
+    }
+
+    /// Copies bytes into memory.
+    ///
+    /// # Errors
+    ///
+    /// They do not fit into one allocation at the address.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.memory.bytes_mut(address, bytes.len() as u64)?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Copies bytes out of memory.
+    ///
+    /// # Errors
+    ///
+    /// One allocation does not hold them all.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        bytes.copy_from_slice(self.memory.bytes(address, bytes.len() as u64)?);
+        Ok(())
+    }
+
+    /// Copies bytes inside memory; the ranges may overlap.
+    ///
+    /// # Errors
+    ///
+    /// A range is not inside one allocation.
+    pub fn copy(&mut self, to: u64, from: u64, bytes: u64) -> Result<(), MemoryError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let source = self.memory.bytes(from, bytes)?.to_vec();
+        self.memory.bytes_mut(to, bytes)?.copy_from_slice(&source);
+        Ok(())
+    }
+
+    /// Sets bytes of memory.
+    ///
+    /// # Errors
+    ///
+    /// They are not inside one allocation.
+    pub fn fill(&mut self, address: u64, byte: u8, bytes: u64) -> Result<(), MemoryError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.memory.bytes_mut(address, bytes)?.fill(byte);
+        Ok(())
+    }
+
+    /// Runs a kernel to its end. `parameters` are the bytes of its parameter block: each parameter
+    /// at the next multiple of its alignment, as [`KernelInfo::parameters`] lists them.
+    ///
+    /// # Errors
+    ///
+    /// The launch is refused, or a checker reports the kernel. Memory then holds what had been
+    /// written.
+    pub fn launch(
+        &mut self,
+        kernel: KernelId,
+        config: &LaunchConfig,
+        parameters: &[u8],
+    ) -> Result<Statistics, LaunchError> {
+        let module = self.modules.get(kernel.module).and_then(Option::as_ref);
+        let module = module.ok_or(LaunchError::UnknownKernel)?;
+        let code = module.kernels.get(kernel.kernel).ok_or(LaunchError::UnknownKernel)?;
+        let shared_bytes = check_launch(code, config, parameters)?;
+        let mut random = Random::new(self.options.seed);
+        let mut grid = GridState {
+            memory: std::mem::replace(&mut self.memory, Memory::new()),
+            races: Races::new(random.next()),
+            statistics: Statistics::default(),
+            random,
+            checks: self.options.checks,
+            fp8_accumulation: self.options.fp8_accumulation,
+            arch: self.options.arch,
+            config: *config,
+            parameters: parameters.to_vec(),
+            shared_bytes,
+            dynamic_shared_offset: code.dynamic_shared_offset,
+            function_indices: code.function_indices.clone(),
+            multiprocessors: self.options.multiprocessors.max(1),
+            now: 0,
+            started_blocks: 0,
+            executed: 0,
+            progress: 0,
+            wake_all: false,
+        };
+        grid.memory.begin_launch();
+        let loaded = LoadedKernel {
+            kernel: code,
+            files: &module.files,
+            instruction_limit: self.options.instruction_limit,
+            lines: &module.lines,
+        };
+        let result = run_grid(&loaded, &mut grid);
+        self.memory = grid.memory;
+        self.memory.end_launch();
+        match result {
+            Ok(()) => Ok(grid.statistics),
+            Err(report) => Err(LaunchError::Report(report)),
+        }
+    }
+}
+
+/// Checks what the driver would check. Returns the shared memory of a block, in bytes.
+fn check_launch(
+    kernel: &Kernel,
+    config: &LaunchConfig,
+    parameters: &[u8],
+) -> Result<u32, LaunchError> {
+    let refuse = |text: String| Err(LaunchError::Refused(text));
+    let LaunchConfig { grid, block, cluster, dynamic_shared_bytes } = *config;
+    let threads = block.iter().try_fold(1u32, |product, value| product.checked_mul(*value));
+    if threads.is_none_or(|threads| threads == 0 || threads > BLOCK_THREADS) || block[2] > 64 {
+        return refuse(format!("a block of {block:?} threads; at most {BLOCK_THREADS} are possible"));
+    }
+    if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 {
+        return refuse(format!("a grid of {grid:?} blocks; 1 to (2³¹-1, 65535, 65535) are possible"));
+    }
+    let blocks = cluster.iter().try_fold(1u32, |product, value| product.checked_mul(*value));
+    if blocks.is_none_or(|blocks| blocks == 0 || blocks > CLUSTER_BLOCKS) {
+        return refuse(format!("a cluster of {cluster:?} blocks; 1 to {CLUSTER_BLOCKS} are possible"));
+    }
+    if grid.iter().zip(cluster).any(|(grid, cluster)| grid % cluster != 0) {
+        return refuse(format!("a grid of {grid:?} blocks is no multiple of clusters of {cluster:?}"));
+    }
+    if let Some(required) = kernel.required_block
+        && required != block
+    {
+        return refuse(format!("a block of {block:?} threads; the kernel requires {required:?}"));
+    }
+    if let (Some(most), Some(threads)) = (kernel.maximum_threads, threads)
+        && threads > most
+    {
+        return refuse(format!("a block of {threads} threads; the kernel allows {most}"));
+    }
+    if let Some(required) = kernel.required_cluster
+        && required != cluster
+    {
+        return refuse(format!("a cluster of {cluster:?} blocks; the kernel requires {required:?}"));
+    }
+    let wanted = kernel.parameter_bytes as usize;
+    if parameters.len() != wanted || wanted > PARAMETER_BYTES {
+        let given = parameters.len();
+        return refuse(format!("{given} bytes of parameters; the kernel has {wanted}"));
+    }
+    let shared = kernel.dynamic_shared_offset.checked_add(dynamic_shared_bytes);
+    match shared {
+        Some(shared) if shared <= SHARED_BYTES => Ok(if dynamic_shared_bytes == 0 {
+            kernel.static_shared_bytes
+        } else {
+            shared
+        }),
+        _ => refuse(format!(
+            "{dynamic_shared_bytes} bytes of dynamic shared memory behind {} static ones; a block \
+             has at most {SHARED_BYTES}, of which {} are the system's",
+            kernel.static_shared_bytes - window::RESERVED_SHARED,
+            window::RESERVED_SHARED
+        )),
+    }
+}

@@ -1,0 +1,103 @@
+//! What a launch did.
+
+use std::collections::BTreeMap;
+
+/// Executions of one kind of instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Executions {
+    /// By warps: once however many lanes took part.
+    pub warps: u64,
+    /// By threads.
+    pub threads: u64,
+}
+
+/// Counts of a launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// By opcode with its modifiers, as in `ld.global.b32`.
+    pub instructions: BTreeMap<String, Executions>,
+    /// Bytes that threads read and wrote in global memory.
+    pub global_bytes: u64,
+    /// Bytes that threads read and wrote in shared memory.
+    pub shared_bytes: u64,
+    /// Bytes that threads read and wrote in local memory.
+    pub local_bytes: u64,
+    /// Bytes that bulk and tensor copies moved.
+    pub copied_bytes: u64,
+    /// Multiplications with an addition that matrix instructions did.
+    pub multiply_adds: u64,
+    /// Passes over the banks of shared memory that threads' accesses took.
+    pub shared_passes: u64,
+    /// Those of them that bank conflicts caused.
+    pub bank_conflicts: u64,
+}
+
+impl Statistics {
+    /// All instructions.
+    #[must_use]
+    pub fn total(&self) -> Executions {
+        self.instructions.values().fold(Executions::default(), |sum, own| Executions {
+            warps: sum.warps + own.warps,
+            threads: sum.threads + own.threads,
+        })
+    }
+
+    /// Adds what another launch did.
+    pub fn add(&mut self, other: &Self) {
+        for (name, own) in &other.instructions {
+            self.count(name, own.warps, own.threads);
+        }
+        self.global_bytes += other.global_bytes;
+        self.shared_bytes += other.shared_bytes;
+        self.local_bytes += other.local_bytes;
+        self.copied_bytes += other.copied_bytes;
+        self.multiply_adds += other.multiply_adds;
+        self.shared_passes += other.shared_passes;
+        self.bank_conflicts += other.bank_conflicts;
+    }
+
+    pub(crate) fn count(&mut self, name: &str, warps: u64, threads: u64) {
+        if warps == 0 {
+            return;
+        }
+        let own = match self.instructions.get_mut(name) {
+            Some(own) => own,
+            None => self.instructions.entry(name.to_owned()).or_default(),
+        };
+        own.warps += warps;
+        own.threads += threads;
+    }
+
+    /// An access of shared memory by the lanes of a mask: 32 banks of 4 bytes, one pass for each
+    /// different word that a bank must give. Accesses of more than 4 bytes a lane are made in as
+    /// many parts, of as many fewer lanes.
+    pub(crate) fn count_shared(&mut self, bytes: u32, addresses: &[u64; 32], mask: u32) {
+        self.shared_bytes += u64::from(bytes * mask.count_ones());
+        let parts = bytes.div_ceil(4).max(1).next_power_of_two().min(32);
+        let lanes_a_part = 32 / parts as usize;
+        for part in 0..parts as usize {
+            let mut deepest = 0;
+            let mut depth = [0u8; 32];
+            let mut words = [[0u64; 4]; 32];
+            for lane in part * lanes_a_part..(part + 1) * lanes_a_part {
+                if mask >> lane & 1 == 0 {
+                    continue;
+                }
+                for word in 0..u64::from(bytes.div_ceil(4)) {
+                    let word = addresses[lane] / 4 + word;
+                    let bank = (word % 32) as usize;
+                    let known = &mut words[bank];
+                    let count = depth[bank] as usize;
+                    if !known[..count.min(4)].contains(&word) {
+                        known[count % 4] = word;
+                        depth[bank] = depth[bank].saturating_add(1);
+                        deepest = deepest.max(depth[bank]);
+                    }
+                }
+            }
+            self.shared_passes += u64::from(deepest);
+            self.bank_conflicts += u64::from(deepest.saturating_sub(1));
+        }
+    }
+}

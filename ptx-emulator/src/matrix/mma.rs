@@ -1,0 +1,170 @@
+//! `mma.sync`: 16 rows by 8 columns, multiplied out of a warp's registers (PTX ISA 9.7.14.5).
+
+use super::block::{self, Bytes, Precision};
+use super::element::ROW_BYTES;
+use super::fp8::{self, Fp8Accumulation};
+use super::wgmma::fragment_rows;
+use super::{AccumulatorType, ElementType, MatrixError, Row};
+
+/// A valid `mma.sync.aligned` with A by rows and B by columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mma {
+    k: u32,
+    a: ElementType,
+    b: ElementType,
+    d: AccumulatorType,
+    saturate: bool,
+}
+
+impl Mma {
+    /// Checks shape (M, N, K), types and `.satfinite`. C has the type of D.
+    pub(crate) fn new(
+        shape: (u32, u32, u32),
+        a: ElementType,
+        b: ElementType,
+        d: AccumulatorType,
+        saturate: bool,
+    ) -> Result<Self, MatrixError> {
+        let (m, n, k) = shape;
+        let refuse = |why: &str| {
+            Err(MatrixError::Form(format!("mma m{m}n{n}k{k} {d:?}.{a:?}.{b:?}: {why}")))
+        };
+        if !types_match(a, b, d) {
+            return refuse("these types do not go together");
+        }
+        // Half of the 32 bytes of K exists for all types but the 8-bit floating-point ones.
+        let full = a.per_row();
+        let half = (!a.is_fp8()).then_some(full / 2);
+        if (m, n) != (16, 8) || k != full && Some(k) != half {
+            return refuse("this shape is not available");
+        }
+        if saturate && d != AccumulatorType::S32 {
+            return refuse(".satfinite is for integers");
+        }
+        Ok(Self { k, a, b, d, saturate })
+    }
+
+    /// Registers of A.
+    pub(crate) fn a_registers(&self) -> usize {
+        2 * self.b_registers()
+    }
+
+    /// Registers of B.
+    pub(crate) fn b_registers(&self) -> usize {
+        if self.k == self.a.per_row() { 2 } else { 1 }
+    }
+
+    /// Registers of C and of D.
+    pub(crate) fn accumulator_registers(&self) -> usize {
+        if self.d == AccumulatorType::F16 { 2 } else { 4 }
+    }
+
+    /// Executes the instruction; `d` holds C before and D after.
+    pub(crate) fn execute(
+        &self,
+        a: &[Row],
+        b: &[Row],
+        d: &mut [Row],
+        fp8: Fp8Accumulation,
+    ) -> Result<(), MatrixError> {
+        let counts = [
+            ("A", self.a_registers(), a.len()),
+            ("B", self.b_registers(), b.len()),
+            ("D", self.accumulator_registers(), d.len()),
+        ];
+        for (operand, expected, found) in counts {
+            if expected != found {
+                return Err(MatrixError::Registers { operand, expected, found });
+            }
+        }
+        // The half of K that a short shape lacks is zero on both sides and adds nothing.
+        let mut rows = [[0; ROW_BYTES]; 16];
+        fragment_rows(a, &mut rows);
+        let columns = fragment_columns(b);
+        match self.a.per_row() {
+            8 => self.exact::<8>(&rows, &columns, d),
+            16 => self.exact::<16>(&rows, &columns, d),
+            _ if self.a.is_fp8() && fp8 == Fp8Accumulation::Hardware => {
+                self.reduced(&rows, &columns, d);
+            }
+            _ => self.exact::<32>(&rows, &columns, d),
+        }
+        Ok(())
+    }
+
+    fn exact<const K: usize>(&self, rows: &Bytes<16>, columns: &Bytes<8>, d: &mut [Row]) {
+        let a = block::widen(&block::rows::<K>(self.a, rows));
+        let b = block::widen(&block::panel::<K>(self.b, columns));
+        let mut sums = block::load(self.d, d);
+        block::multiply(&a, &b, &mut sums);
+        block::store(self.d, Precision::Single, self.saturate, &sums, d);
+    }
+
+    fn reduced(&self, rows: &Bytes<16>, columns: &Bytes<8>, d: &mut [Row]) {
+        let a = fp8::Operand::new(self.a, block::rows::<32>(self.a, rows));
+        let b = fp8::Operand::new(self.b, block::panel::<32>(self.b, columns));
+        let mut sums = block::load(self.d, d);
+        fp8::accumulate(&a, &b, &mut sums);
+        block::store(self.d, Precision::Reduced, false, &sums, d);
+    }
+}
+
+/// Whether the types make an instruction; bits are left out.
+fn types_match(a: ElementType, b: ElementType, d: AccumulatorType) -> bool {
+    use ElementType::{Bf16, F16, S8, Tf32, U8};
+    match d {
+        AccumulatorType::F32 => {
+            a.is_fp8() && b.is_fp8() || a == b && matches!(a, Bf16 | F16 | Tf32)
+        }
+        AccumulatorType::F16 => a.is_fp8() && b.is_fp8() || (a, b) == (F16, F16),
+        AccumulatorType::S32 => matches!(a, S8 | U8) && matches!(b, S8 | U8),
+    }
+}
+
+/// The columns of B: register r of lane 4g + t has bytes `4t + 16r..` of column g.
+fn fragment_columns(registers: &[Row]) -> Bytes<8> {
+    let mut columns = [[0; ROW_BYTES]; 8];
+    for (index, register) in registers.iter().enumerate() {
+        for (column, words) in columns.iter_mut().zip(register.as_chunks::<4>().0) {
+            let bytes = column.as_chunks_mut::<4>().0.iter_mut().skip(4 * index);
+            for (bytes, word) in bytes.zip(words) {
+                *bytes = word.to_le_bytes();
+            }
+        }
+    }
+    columns
+}
+
+/// `mma.sync` of doubles: m16n8k4, m16n8k8 and m16n8k16, and m8n8k4, all `.rn`.
+///
+/// Registers of 64 bits: register i of A is row `g + 8 * (i % 2)`, k `t + 4 * (i / 2)` (of
+/// m8n8k4, whose only register is row g, k t), register i of B is k `t + 4i`, column g; C and D
+/// are as for `f32`. Adds the products to C in the order of k, each with one rounding; the manual
+/// leaves the order open.
+pub(crate) fn multiply_doubles(
+    a: &[[u64; 32]],
+    b: &[[u64; 32]],
+    d: &mut [[u64; 32]],
+) -> Result<(), MatrixError> {
+    let groups = match (a.len(), b.len(), d.len()) {
+        (1, 1, 2) => 1,
+        (2, 1, 4) | (4, 2, 4) | (8, 4, 4) => 2,
+        _ => return Err(MatrixError::Form("mma has no such shape of doubles".to_owned())),
+    };
+    for (index, register) in d.iter_mut().enumerate() {
+        for (lane, word) in register.iter_mut().enumerate() {
+            let row = lane / 4;
+            let column = 2 * (lane % 4) + index % 2;
+            let mut sum = f64::from_bits(*word);
+            let steps = a.chunks_exact(groups).zip(b);
+            for (a, b) in steps.filter_map(|(a, b)| Some((a.get(index / 2)?, b))) {
+                for k in 0..4 {
+                    let factor = f64::from_bits(a[4 * row + k]);
+                    sum = factor.mul_add(f64::from_bits(b[4 * column + k]), sum);
+                }
+            }
+            *word = sum.to_bits();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,464 @@
+//! Memory as instructions reach it: from the addresses of a warp's lanes to the bytes of a region,
+//! with bounds, alignment and races checked on the way.
+
+use crate::execute::registers::lanes;
+use crate::execute::report::{Fault, ReportKind};
+use crate::execute::{Context, Outcome, check_alignment};
+use crate::machine::window::{self, Window};
+use crate::module::StateSpace;
+use crate::program::operand::{Address, AddressBase, Source32, Source64};
+use crate::program::{Form, Problem};
+use crate::race::{self, LaneAccess, Overlap, RaceKind, Races, Shadow, Strength, WarpId};
+
+/// The state space of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// The address says it.
+    Generic,
+    /// Global and constant memory.
+    Global,
+    /// Shared memory of the own block.
+    Shared,
+    /// Shared memory of any block of the cluster.
+    SharedCluster,
+    Local,
+    /// Parameters: of the kernel by address, of functions and calls by name.
+    Parameter,
+}
+
+impl Space {
+    /// Takes the state space of an instruction; generic if none is given.
+    pub(crate) fn take(form: &mut Form<'_, '_>) -> Self {
+        let table = [
+            ("global", Self::Global),
+            ("const", Self::Global),
+            ("shared", Self::Shared),
+            ("shared::cta", Self::Shared),
+            ("shared::cluster", Self::SharedCluster),
+            ("local", Self::Local),
+            ("param", Self::Parameter),
+            ("param::entry", Self::Parameter),
+            ("param::func", Self::Parameter),
+        ];
+        form.take_one(&table).unwrap_or(Self::Generic)
+    }
+
+    /// The space in which a symbol of an address must lie.
+    pub(crate) fn of_symbols(self) -> Option<StateSpace> {
+        match self {
+            Self::Generic => None,
+            Self::Global => Some(StateSpace::Global),
+            Self::Shared | Self::SharedCluster => Some(StateSpace::Shared),
+            Self::Local => Some(StateSpace::Local),
+            Self::Parameter => Some(StateSpace::Param),
+        }
+    }
+
+    /// Takes operand `index` as an address in this space.
+    pub(crate) fn address(self, form: &mut Form<'_, '_>, index: usize) -> Result<Address, Problem> {
+        form.address(index, self.of_symbols())
+    }
+}
+
+/// Addresses by lane.
+pub(crate) type Addresses = [u64; 32];
+
+/// What an instruction does to memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) space: Space,
+    /// "load", "store" and the like, for reports.
+    pub(crate) name: &'static str,
+    /// Bytes of each lane.
+    pub(crate) bytes: u32,
+    /// What addresses must be multiples of.
+    pub(crate) alignment: u32,
+}
+
+/// The bytes of one memory, the lanes that access it and where in it.
+pub(crate) struct Region<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) mask: u32,
+    /// Offsets in `bytes` of the lanes of the mask; they are in bounds.
+    pub(crate) offsets: Addresses,
+    /// The state space, for reports.
+    pub(crate) space: &'static str,
+    /// What must be added to an offset to get an address in the space, for reports.
+    pub(crate) base: u64,
+    /// What must be added to an offset to get a number that no other memory has.
+    pub(crate) key: u64,
+    /// Absent for memory that no other thread can reach, and when checks are off.
+    pub(crate) shadow: Option<&'a mut Shadow>,
+    pub(crate) races: &'a mut Races,
+    warp: WarpId,
+    line: u32,
+    size: u32,
+}
+
+/// What a region's accesses do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Read,
+    Write,
+    /// Lanes write the same byte, but the same value.
+    WriteSame,
+    /// Read, changed and written as one.
+    Update,
+}
+
+impl Region<'_> {
+    /// Records the accesses and compares them with earlier ones.
+    pub(crate) fn note(&mut self, effect: Effect, strength: Strength) -> Outcome {
+        let Some(shadow) = self.shadow.as_deref_mut() else { return Ok(()) };
+        let access = LaneAccess {
+            warp: self.warp,
+            mask: self.mask,
+            addresses: &self.offsets,
+            bytes: self.size,
+            strength,
+            site: self.line,
+        };
+        let checked = match effect {
+            Effect::Read => self.races.read_lanes(shadow, &access),
+            Effect::Write => self.races.write_lanes(shadow, &access, Overlap::Report),
+            Effect::WriteSame => self.races.write_lanes(shadow, &access, Overlap::SameValue),
+            Effect::Update => self.races.atomic_lanes(shadow, &access),
+        };
+        checked.map_err(|report| race_fault(&report, self.space, self.base))
+    }
+
+    /// The bytes of a lane.
+    pub(crate) fn lane(&self, lane: usize) -> &[u8] {
+        let start = self.offsets[lane] as usize;
+        &self.bytes[start..start + self.size as usize]
+    }
+
+    /// The bytes of a lane.
+    pub(crate) fn lane_mut(&mut self, lane: usize) -> &mut [u8] {
+        let start = self.offsets[lane] as usize;
+        &mut self.bytes[start..start + self.size as usize]
+    }
+}
+
+/// The address of every lane, in the instruction's space. Lanes outside the mask have any.
+pub(crate) fn addresses(address: Address, context: &Context<'_>) -> Addresses {
+    let registers = &context.frame.registers;
+    let offset = address.offset;
+    match address.base {
+        AddressBase::Double(row) => registers
+            .doubles(Source64::Register(row))
+            .map(|own| own.wrapping_add_signed(offset)),
+        AddressBase::Word(row) => registers
+            .words(Source32::Register(row))
+            .map(|own| own.wrapping_add(offset as u32).into()),
+        AddressBase::Constant(own) => [own.wrapping_add_signed(offset); 32],
+        AddressBase::Frame(own) => {
+            [(context.frame.local_base + own).wrapping_add_signed(offset); 32]
+        }
+        AddressBase::Parameter(own) => [own.wrapping_add_signed(offset); 32],
+    }
+}
+
+/// Calls `act` with every region that lanes of the mask access.
+pub(crate) fn visit(
+    context: &mut Context<'_>,
+    access: Access,
+    addresses: &Addresses,
+    mask: u32,
+    mut act: impl FnMut(&mut Region<'_>) -> Outcome,
+) -> Outcome {
+    match access.space {
+        Space::Generic => visit_generic(context, access, addresses, mask, &mut act),
+        Space::Global => visit_global(context, access, addresses, mask, &mut act),
+        Space::Shared | Space::SharedCluster => {
+            visit_shared(context, access, addresses, mask, &mut act)
+        }
+        Space::Local => visit_local(context, access, addresses, mask, &mut act),
+        Space::Parameter => visit_parameters(context, access, addresses, mask, &mut act),
+    }
+}
+
+type Act<'a> = &'a mut dyn FnMut(&mut Region<'_>) -> Outcome;
+
+/// Lanes may point into different windows.
+fn visit_generic(
+    context: &mut Context<'_>,
+    access: Access,
+    addresses: &Addresses,
+    mask: u32,
+    act: Act<'_>,
+) -> Outcome {
+    let mut rest = mask;
+    while rest != 0 {
+        let first = rest.trailing_zeros() as usize;
+        let window = window::window(addresses[first]);
+        let same = lanes(rest)
+            .filter(|lane| window::window(addresses[*lane]) == window)
+            .fold(0, |mask, lane| mask | 1 << lane);
+        rest &= !same;
+        let base = match window {
+            Window::Shared => window::SHARED,
+            Window::Local => window::LOCAL,
+            Window::Parameter => window::PARAMETER,
+            Window::Global | Window::Function => 0,
+        };
+        let moved = addresses.map(|address| address.wrapping_sub(base));
+        match window {
+            Window::Shared => {
+                let access = Access { space: Space::SharedCluster, ..access };
+                visit_shared(context, access, &moved, same, act)?;
+            }
+            Window::Local => visit_local(context, access, &moved, same, act)?,
+            Window::Parameter => visit_kernel_parameters(context, access, &moved, same, act)?,
+            Window::Global => visit_global(context, access, addresses, same, act)?,
+            Window::Function => {
+                let address = addresses[first];
+                return Err(out_of_bounds(access, "generic", first, address, String::new()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn out_of_bounds(
+    access: Access,
+    space: &'static str,
+    lane: usize,
+    address: u64,
+    hint: String,
+) -> Fault {
+    let bytes = access.bytes.into();
+    let kind = ReportKind::OutOfBounds { access: access.name, space, address, bytes, hint };
+    Fault::at_lane(lane, kind)
+}
+
+/// The alignment of all lanes at once; the first that is wrong is looked for only if one is.
+fn check_lanes(access: Access, space: &'static str, addresses: &Addresses, mask: u32) -> Outcome {
+    let all = lanes(mask).fold(0, |all, lane| all | addresses[lane]);
+    if all & u64::from(access.alignment.saturating_sub(1)) == 0 {
+        return Ok(());
+    }
+    for lane in lanes(mask) {
+        check_alignment(access.name, space, addresses[lane], access.alignment.into())
+            .map_err(|kind| Fault::at_lane(lane, kind))?;
+    }
+    Ok(())
+}
+
+fn visit_global(
+    context: &mut Context<'_>,
+    access: Access,
+    addresses: &Addresses,
+    mask: u32,
+    act: Act<'_>,
+) -> Outcome {
+    check_lanes(access, "global", addresses, mask)?;
+    let grid = &mut *context.grid;
+    grid.statistics.global_bytes += u64::from(access.bytes * mask.count_ones());
+    let bytes = u64::from(access.bytes);
+    let checked = grid.is_checked();
+    let mut rest = mask;
+    while rest != 0 {
+        let first = rest.trailing_zeros() as usize;
+        let address = addresses[first];
+        let Some((allocation, _)) = grid.memory.find(address, bytes) else {
+            let hint = grid.memory.hint(address);
+            return Err(out_of_bounds(access, "global", first, address, hint));
+        };
+        let base = allocation.base;
+        let last = allocation.bytes.len() as u64 - bytes;
+        let offsets = addresses.map(|own| own.wrapping_sub(base));
+        let inside = lanes(rest)
+            .filter(|lane| offsets[*lane] <= last)
+            .fold(0, |mask, lane| mask | 1 << lane);
+        rest &= !inside;
+        act(&mut Region {
+            bytes: &mut allocation.bytes,
+            mask: inside,
+            offsets,
+            space: "global",
+            base,
+            key: base,
+            shadow: checked.then_some(&mut allocation.shadow),
+            races: &mut grid.races,
+            warp: context.warp.id,
+            line: context.line,
+            size: access.bytes,
+        })?;
+    }
+    Ok(())
+}
+
+fn visit_shared(
+    context: &mut Context<'_>,
+    access: Access,
+    addresses: &Addresses,
+    mask: u32,
+    act: Act<'_>,
+) -> Outcome {
+    check_lanes(access, "shared", addresses, mask)?;
+    let own = context.rank as u64;
+    let size = u64::from(window::BLOCK_SHARED);
+    let grid = &mut *context.grid;
+    grid.statistics.count_shared(access.bytes, addresses, mask);
+    let checked = grid.is_checked();
+    let mut rest = mask;
+    while rest != 0 {
+        let first = rest.trailing_zeros() as usize;
+        // A symbol's address is the same in every block; the rank is added where it is taken.
+        let rank = addresses[first] / size;
+        let same = lanes(rest)
+            .filter(|lane| addresses[*lane] / size == rank)
+            .fold(0, |mask, lane| mask | 1 << lane);
+        rest &= !same;
+        if rank != own && access.space == Space::Shared {
+            let hint = format!("; it belongs to block {rank} of the cluster, not to {own}");
+            return Err(out_of_bounds(access, "shared::cta", first, addresses[first], hint));
+        }
+        let Some(block) = context.cluster.blocks.get_mut(rank as usize) else {
+            let hint = format!("; the cluster has no block {rank}");
+            return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
+        };
+        let offsets = addresses.map(|own| own % size);
+        let length = block.shared.len() as u64;
+        for lane in lanes(same) {
+            let offset = offsets[lane];
+            if offset < window::RESERVED_SHARED.into() || offset + u64::from(access.bytes) > length
+            {
+                let begin = window::RESERVED_SHARED;
+                let hint = format!("; the block has {begin:#x} to {length:#x}");
+                return Err(out_of_bounds(access, "shared", lane, addresses[lane], hint));
+            }
+        }
+        // A number for each byte of each block that no allocation and no other block has.
+        let key = u64::from(block.id) << 24 | 1 << 63;
+        act(&mut Region {
+            bytes: &mut block.shared,
+            mask: same,
+            offsets,
+            space: "shared",
+            base: rank * size,
+            key,
+            shadow: checked.then_some(&mut block.shadow),
+            races: &mut grid.races,
+            warp: context.warp.id,
+            line: context.line,
+            size: access.bytes,
+        })?;
+    }
+    Ok(())
+}
+
+fn visit_local(
+    context: &mut Context<'_>,
+    access: Access,
+    addresses: &Addresses,
+    mask: u32,
+    act: Act<'_>,
+) -> Outcome {
+    check_lanes(access, "local", addresses, mask)?;
+    context.grid.statistics.local_bytes += u64::from(access.bytes * mask.count_ones());
+    for lane in lanes(mask) {
+        let bytes = &mut context.warp.local[lane];
+        let address = addresses[lane];
+        let end = address.checked_add(access.bytes.into());
+        if end.is_none_or(|end| end > bytes.len() as u64) {
+            let hint = format!("; the thread has {} bytes", bytes.len());
+            return Err(out_of_bounds(access, "local", lane, address, hint));
+        }
+        act(&mut Region {
+            bytes,
+            mask: 1 << lane,
+            offsets: *addresses,
+            space: "local",
+            base: 0,
+            key: 0,
+            shadow: None,
+            races: &mut context.grid.races,
+            warp: context.warp.id,
+            line: context.line,
+            size: access.bytes,
+        })?;
+    }
+    Ok(())
+}
+
+/// Parameter variables that live in the frame, each lane's own.
+fn visit_parameters(
+    context: &mut Context<'_>,
+    access: Access,
+    addresses: &Addresses,
+    mask: u32,
+    act: Act<'_>,
+) -> Outcome {
+    check_lanes(access, "parameter", addresses, mask)?;
+    let stride = (context.frame.parameters.len() / 32) as u64;
+    let first = mask.trailing_zeros() as usize;
+    let address = addresses[first];
+    let end = address.checked_add(access.bytes.into());
+    if end.is_none_or(|end| end > stride) {
+        return Err(out_of_bounds(access, "parameter", first, address, String::new()));
+    }
+    let offsets = std::array::from_fn(|lane| addresses[lane] + stride * lane as u64);
+    act(&mut Region {
+        bytes: &mut context.frame.parameters,
+        mask,
+        offsets,
+        space: "parameter",
+        base: 0,
+        key: 0,
+        shadow: None,
+        races: &mut context.grid.races,
+        warp: context.warp.id,
+        line: context.line,
+        size: access.bytes,
+    })
+}
+
+/// The parameter block of the kernel: all threads see the same.
+pub(crate) fn visit_kernel_parameters(
+    context: &mut Context<'_>,
+    access: Access,
+    addresses: &Addresses,
+    mask: u32,
+    act: Act<'_>,
+) -> Outcome {
+    check_lanes(access, "parameter", addresses, mask)?;
+    let length = context.grid.parameters.len() as u64;
+    for lane in lanes(mask) {
+        let address = addresses[lane];
+        let end = address.checked_add(access.bytes.into());
+        if end.is_none_or(|end| end > length) {
+            let hint = format!("; the kernel has {length} bytes of parameters");
+            return Err(out_of_bounds(access, "parameter", lane, address, hint));
+        }
+    }
+    act(&mut Region {
+        bytes: &mut context.grid.parameters,
+        mask,
+        offsets: *addresses,
+        space: "parameter",
+        base: 0,
+        key: 0,
+        shadow: None,
+        races: &mut context.grid.races,
+        warp: context.warp.id,
+        line: context.line,
+        size: access.bytes,
+    })
+}
+
+/// What a report of the race checker means here.
+pub(crate) fn race_fault(report: &race::Report, space: &'static str, base: u64) -> Fault {
+    let address = base + report.address;
+    let detail = match &report.earlier {
+        Some(who) => format!("nothing orders it after the {who} in PTX line {}", who.site),
+        None => "nobody has written it".to_owned(),
+    };
+    let kind = match report.kind {
+        RaceKind::Uninitialised => ReportKind::Uninitialised { address, detail },
+        RaceKind::MissingProxyFence => ReportKind::MissingProxyFence { space, address, detail },
+        RaceKind::Race | RaceKind::SameInstruction => ReportKind::Race { space, address, detail },
+    };
+    Fault { kind: Box::new(kind), lane: Some(report.lane) }
+}

@@ -1,0 +1,22 @@
+//! placeholder
+use crate::execute::{Context, Flow, Outcome};
+use crate::program::{Form, Problem};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Mbarrier;
+
+/// The mbarriers of a block.
+#[derive(Debug, Default)]
+pub(crate) struct Mbarriers;
+
+impl Mbarriers {
+    pub(crate) fn describe(&self, _text: &mut String) {}
+}
+
+pub(crate) fn lower(_form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    Err("not supported".to_owned())
+}
+
+pub(crate) fn execute(_own: &Mbarrier, _context: &mut Context<'_>) -> Outcome<Flow> {
+    Ok(Flow::Next)
+}

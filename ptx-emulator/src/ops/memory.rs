@@ -1,0 +1,255 @@
+//! `ld` and `st`.
+
+use super::access::{Access, Effect, Space, addresses, visit, visit_kernel_parameters};
+use crate::execute::registers::{Doubles, lanes};
+use crate::execute::{Context, Outcome};
+use crate::ops::Operation;
+use crate::program::operand::{Address, AddressBase, Any, Wide};
+use crate::program::types::DataType;
+use crate::program::{Form, Problem};
+use crate::race::{Modification, Strength};
+
+/// A load or a store.
+#[derive(Clone, Debug)]
+pub(crate) enum Memory {
+    Load(Box<Load>),
+    Store(Box<Store>),
+}
+
+/// What a load or store orders ("Memory Consistency Model" in the PTX manual).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Weak,
+    /// Also `.volatile`, which is relaxed at system scope.
+    Relaxed,
+    Acquire,
+    Release,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    access: Access,
+    order: Order,
+    element: DataType,
+    to: Box<[Wide]>,
+    from: Address,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    access: Access,
+    order: Order,
+    element: DataType,
+    to: Address,
+    from: Box<[Any]>,
+}
+
+/// The most bytes a lane moves in one instruction.
+const LANE_BYTES: usize = 32;
+
+/// Lowers `ld` and `st`.
+pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    let is_store = form.mnemonic() == "st";
+    let order = take_order(form);
+    let space = Space::take(form);
+    let policy = form.take_cache_hints();
+    form.take("unified");
+    let length = form.take_one(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
+    let element = form.take_type()?;
+    form.finish()?;
+    form.expect(2 + policy)?;
+    if element.bits() < 8 {
+        return Err("predicates are not in memory".to_owned());
+    }
+    let bytes = element.bytes() * length;
+    if bytes as usize > LANE_BYTES {
+        return Err(format!("{bytes} bytes at once"));
+    }
+    let name = if is_store { "store" } else { "load" };
+    let access = Access { space, name, bytes, alignment: bytes };
+    let address = space.address(form, usize::from(!is_store))?;
+    let elements = form.elements(usize::from(is_store))?;
+    if elements.len() != length as usize {
+        return Err(format!("a vector of {length} elements is wanted"));
+    }
+    let operation = if is_store {
+        let from = elements
+            .iter()
+            .map(|own| form.any_of(own, element))
+            .collect::<Result<_, Problem>>()?;
+        Memory::Store(Box::new(Store { access, order, element, to: address, from }))
+    } else {
+        let to = elements
+            .iter()
+            .map(|own| form.wide_of(own, element))
+            .collect::<Result<_, Problem>>()?;
+        Memory::Load(Box::new(Load { access, order, element, to, from: address }))
+    };
+    form.emit(Operation::Memory(operation));
+    Ok(())
+}
+
+/// Takes order and scope. Blocks do not differ in how far they are, so scopes do not matter.
+pub(crate) fn take_order(form: &mut Form<'_, '_>) -> Order {
+    let order = form.take_one(&[
+        ("weak", Order::Weak),
+        ("volatile", Order::Relaxed),
+        ("relaxed", Order::Relaxed),
+        ("mmio", Order::Relaxed),
+        ("acquire", Order::Acquire),
+        ("release", Order::Release),
+    ]);
+    take_scope(form);
+    order.unwrap_or(Order::Weak)
+}
+
+/// Takes a scope.
+pub(crate) fn take_scope(form: &mut Form<'_, '_>) {
+    form.take_one(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
+}
+
+/// Executes a load or a store.
+pub(crate) fn execute(memory: &Memory, context: &mut Context<'_>) -> Outcome {
+    match memory {
+        Memory::Load(load) => execute_load(load, context),
+        Memory::Store(store) => execute_store(store, context),
+    }
+}
+
+fn strength(order: Order) -> Strength {
+    if order == Order::Weak { Strength::Weak } else { Strength::Strong }
+}
+
+fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
+    let addresses = addresses(load.from, context);
+    let mask = context.mask;
+    let size = load.access.bytes as usize;
+    let mut data = [[0u8; LANE_BYTES]; 32];
+    let (order, warp) = (load.order, context.warp.id);
+    let mut act = |region: &mut super::access::Region<'_>| {
+        region.note(Effect::Read, strength(order))?;
+        for lane in lanes(region.mask) {
+            data[lane][..size].copy_from_slice(region.lane(lane));
+        }
+        if order != Order::Weak {
+            for lane in lanes(region.mask) {
+                let key = region.key + region.offsets[lane];
+                match order {
+                    Order::Acquire => region.races.acquire_at(key, warp, 1 << lane),
+                    _ => region.races.relaxed_read_at(key, warp, 1 << lane),
+                }
+            }
+        }
+        Ok(())
+    };
+    // A kernel's parameters are named by address; those of functions and calls by their place.
+    let of_kernel = load.access.space == Space::Parameter
+        && !matches!(load.from.base, AddressBase::Parameter(_));
+    if of_kernel {
+        visit_kernel_parameters(context, load.access, &addresses, mask, &mut act)?;
+    } else {
+        visit(context, load.access, &addresses, mask, &mut act)?;
+    }
+    let bytes = load.element.bytes() as usize;
+    for (element, to) in load.to.iter().enumerate() {
+        let start = element * bytes;
+        if bytes == 16 {
+            let Wide::Quad(to) = to else { continue };
+            let values = data.map(|own| {
+                let mut value = [0; 16];
+                value.copy_from_slice(&own[start..start + 16]);
+                u128::from_le_bytes(value)
+            });
+            context.frame.registers.set_quads(*to, mask, &values);
+            continue;
+        }
+        let values = extend(&data, start, load.element);
+        context.frame.registers.set_wide(*to, mask, &values);
+    }
+    Ok(())
+}
+
+/// The elements at a place in every lane's bytes, extended to 64 bits.
+fn extend(data: &[[u8; LANE_BYTES]; 32], start: usize, element: DataType) -> Doubles {
+    let bytes = element.bytes() as usize;
+    let unused = 64 - 8 * bytes as u32;
+    std::array::from_fn(|lane| {
+        let mut value = [0; 8];
+        value[..bytes].copy_from_slice(&data[lane][start..start + bytes]);
+        let value = u64::from_le_bytes(value);
+        if element.is_signed() { ((value << unused) as i64 >> unused) as u64 } else { value }
+    })
+}
+
+fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
+    let addresses = addresses(store.to, context);
+    let mask = context.mask;
+    let bytes = store.element.bytes() as usize;
+    let size = store.access.bytes as usize;
+    let mut data = [[0u8; LANE_BYTES]; 32];
+    for (element, from) in store.from.iter().enumerate() {
+        let start = element * bytes;
+        match (bytes, from) {
+            (16, Any::Quad(source)) => {
+                let values = context.frame.registers.quads(*source);
+                for (own, value) in data.iter_mut().zip(values) {
+                    own[start..start + 16].copy_from_slice(&value.to_le_bytes());
+                }
+            }
+            (16, _) => {}
+            _ => {
+                let values = context.frame.registers.any(*from);
+                for (own, value) in data.iter_mut().zip(values) {
+                    own[start..start + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+                }
+            }
+        }
+    }
+    let (order, warp) = (store.order, context.warp.id);
+    context.grid.progress += 1;
+    visit(context, store.access, &addresses, mask, |region| {
+        if region.space == "parameter" && region.key == 0 && store.access.space == Space::Generic {
+            return Err(crate::execute::report::Fault::operand(
+                "a kernel's parameters cannot be written",
+            ));
+        }
+        let effect = if order == Order::Weak && same_values(region, &data, size) {
+            Effect::WriteSame
+        } else {
+            Effect::Write
+        };
+        region.note(effect, strength(order))?;
+        for lane in lanes(region.mask) {
+            let key = region.key + region.offsets[lane];
+            match order {
+                Order::Weak => {}
+                Order::Release => {
+                    region.races.release_at(key, warp, 1 << lane, Modification::Store);
+                }
+                _ => region.races.relaxed_write_at(key, warp, 1 << lane, Modification::Store),
+            }
+            region.lane_mut(lane).copy_from_slice(&data[lane][..size]);
+        }
+        Ok(())
+    })
+}
+
+/// Whether all lanes that write to the same place write the same, which is no race.
+fn same_values(
+    region: &super::access::Region<'_>,
+    data: &[[u8; LANE_BYTES]; 32],
+    size: usize,
+) -> bool {
+    let mut first: Option<usize> = None;
+    for lane in lanes(region.mask) {
+        let Some(other) = first else {
+            first = Some(lane);
+            continue;
+        };
+        if region.offsets[lane] != region.offsets[other] || data[lane][..size] != data[other][..size]
+        {
+            return false;
+        }
+    }
+    true
+}

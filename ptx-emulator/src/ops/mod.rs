@@ -1,0 +1,72 @@
+//! The instructions, one file a family. Each family lowers its mnemonics to an operation and
+//! executes it for the lanes of a warp at once.
+
+pub(crate) mod access;
+pub(crate) mod barrier;
+pub(crate) mod control;
+pub(crate) mod copy;
+pub(crate) mod mbarrier;
+pub(crate) mod memory;
+pub(crate) mod mov;
+pub(crate) mod special;
+pub(crate) mod wgmma;
+
+use crate::execute::{Context, Flow, Outcome};
+use crate::program::{Form, Problem};
+
+/// What an instruction does.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    /// Something without an effect here, such as a prefetch.
+    Nothing,
+    Barrier(barrier::Barrier),
+    Control(control::Control),
+    Copy(Box<copy::Copy>),
+    Mbarrier(Box<mbarrier::Mbarrier>),
+    Memory(memory::Memory),
+    Mov(mov::Mov),
+    Special(special::Fetch),
+    Wgmma(Box<wgmma::Operation>),
+}
+
+impl Operation {
+    /// Replaces the labels of branches by positions.
+    pub(crate) fn place_labels(&mut self, positions: &[u32]) {
+        if let Self::Control(control) = self {
+            control.place_labels(positions);
+        }
+    }
+}
+
+/// Lowers an instruction. Whatever no family knows is refused here.
+pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    match form.mnemonic() {
+        "mov" | "cvta" => mov::lower(form),
+        "ld" | "st" | "ldu" => memory::lower(form),
+        "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" => {
+            control::lower(form)
+        }
+        "bar" | "barrier" => barrier::lower(form),
+        "mbarrier" => mbarrier::lower(form),
+        "cp" => copy::lower(form),
+        "wgmma" => wgmma::lower(form),
+        mnemonic => Err(format!("instruction `{mnemonic}` is not supported")),
+    }
+}
+
+/// Executes an operation for the lanes of the context.
+#[inline]
+pub(crate) fn execute(operation: &Operation, context: &mut Context<'_>) -> Outcome<Flow> {
+    match operation {
+        Operation::Nothing => {}
+        Operation::Mov(own) => mov::execute(own, context),
+        Operation::Special(own) => special::execute(own, context),
+        Operation::Memory(own) => memory::execute(own, context)?,
+        Operation::Control(own) => return control::execute(own, context),
+        Operation::Barrier(own) => return barrier::execute(own, context),
+        Operation::Mbarrier(own) => return mbarrier::execute(own, context),
+        Operation::Copy(own) => return copy::execute(own, context),
+        Operation::Wgmma(own) => return wgmma::execute(own, context),
+    }
+    Ok(Flow::Next)
+}

@@ -1,0 +1,271 @@
+//! `mov`, also between vectors and scalars, and `cvta`.
+
+use crate::execute::Context;
+use crate::module::{Operand, StateSpace};
+use crate::machine::window;
+use crate::program::operand::{
+    Any, Destination, File, Source32, Source64, Source128, SourcePredicate,
+};
+use crate::program::types::DataType;
+use crate::program::{Form, Problem};
+use crate::ops::Operation;
+
+/// A move.
+#[derive(Clone, Debug)]
+pub(crate) enum Mov {
+    Predicate(Destination, SourcePredicate),
+    Word(Destination, Source32),
+    Double(Destination, Source64),
+    Quad(Destination, Source128),
+    /// Two halves of 16 bits into 32: low, high.
+    PackWord(Destination, [Source32; 2]),
+    /// Four bytes into 32.
+    PackBytes(Destination, Box<[Source32; 4]>),
+    /// Two halves of 8 bits into 16.
+    PackHalf(Destination, [Source32; 2]),
+    /// Two halves of 32 bits into 64.
+    PackDouble(Destination, [Source32; 2]),
+    /// Four quarters of 16 bits into 64.
+    PackQuarters(Destination, Box<[Source32; 4]>),
+    /// Two halves of 64 bits into 128.
+    PackQuad(Destination, [Source64; 2]),
+    /// Four quarters of 32 bits into 128.
+    PackWords(Destination, Box<[Source32; 4]>),
+    /// A scalar into pieces of so many bits, up to 32 each.
+    Unpack(Any, u32, Box<[Destination]>),
+    /// 128 bits into two halves.
+    UnpackQuad(Source128, [Destination; 2]),
+    /// The difference added to an address: `cvta`.
+    Move(Destination, Source64, u64),
+    /// The same with 32-bit results: `cvta.to.shared.u32`.
+    MoveWord(Destination, Source32, u32),
+}
+
+/// Lowers `mov` and `cvta`.
+pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    if form.mnemonic() == "cvta" {
+        return lower_cvta(form);
+    }
+    // `mov.v4.u32 {…}, %tid` moves elements one by one.
+    form.take_one(&[("v2", ()), ("v4", ())]);
+    let ty = form.take_type()?;
+    form.finish()?;
+    form.expect(2)?;
+    let operation = match (form.operand(0)?, form.operand(1)?) {
+        (Operand::Vector(to), Operand::Name(_) | Operand::Component(..)) => {
+            if let Some(special) = special_vector(form, to)? {
+                for own in special {
+                    form.emit(own);
+                }
+                return Ok(());
+            }
+            unpack(form, to, ty)?
+        }
+        (Operand::Vector(to), _) => unpack(form, to, ty)?,
+        (_, Operand::Vector(from)) => pack(form, from, ty)?,
+        (to, from) => match ty.bits() {
+            1 => Mov::Predicate(form.destination_predicate(0)?, form.predicate_of(from)?),
+            64 => {
+                let source = form.source64_of(from, ty)?;
+                Mov::Double(form.destination_of(to, File::Double)?, source)
+            }
+            128 => Mov::Quad(form.destination128(0)?, form.source128(1)?),
+            _ => {
+                let source = form.source32_of(from, ty)?;
+                Mov::Word(form.destination_of(to, File::Word)?, source)
+            }
+        },
+    };
+    form.emit(Operation::Mov(operation));
+    Ok(())
+}
+
+/// `mov.v4.u32 {a, b, c, d}, %tid`.
+fn special_vector(
+    form: &mut Form<'_, '_>,
+    to: &[Operand],
+) -> Result<Option<Vec<Operation>>, Problem> {
+    use crate::module::{Component, Reference};
+    let Operand::Name(Reference::Special(name)) = form.operand(1)? else { return Ok(None) };
+    let components = [Component::X, Component::Y, Component::Z, Component::W];
+    let mut moves = Vec::new();
+    for (own, component) in to.iter().zip(components) {
+        let special = super::special::Special::word(name, Some(component));
+        let special = special.ok_or("this special register is no vector")?;
+        let destination = form.destination_of(own, File::Word)?;
+        moves.push(Operation::Special(special.into_word(destination)));
+    }
+    Ok(Some(moves))
+}
+
+fn pack(form: &mut Form<'_, '_>, from: &[Operand], ty: DataType) -> Result<Mov, Problem> {
+    let element = element_type(ty.bits() / from.len().max(1) as u32)?;
+    if ty.bits() == 128 && from.len() == 2 {
+        let halves = [form.source64_of(&from[0], element)?, form.source64_of(&from[1], element)?];
+        return Ok(Mov::PackQuad(form.destination128(0)?, halves));
+    }
+    let sources = from
+        .iter()
+        .map(|own| form.source32_of(own, element))
+        .collect::<Result<Vec<_>, Problem>>()?;
+    let wrong = || format!("{} elements do not make {} bits", from.len(), ty.bits());
+    Ok(match (ty.bits(), sources.as_slice()) {
+        (16, &[low, high]) => Mov::PackHalf(form.destination32(0)?, [low, high]),
+        (32, &[low, high]) => Mov::PackWord(form.destination32(0)?, [low, high]),
+        (32, &[a, b, c, d]) => Mov::PackBytes(form.destination32(0)?, Box::new([a, b, c, d])),
+        (64, &[low, high]) => Mov::PackDouble(form.destination64(0)?, [low, high]),
+        (64, &[a, b, c, d]) => Mov::PackQuarters(form.destination64(0)?, Box::new([a, b, c, d])),
+        (128, &[a, b, c, d]) => Mov::PackWords(form.destination128(0)?, Box::new([a, b, c, d])),
+        _ => return Err(wrong()),
+    })
+}
+
+fn unpack(form: &mut Form<'_, '_>, to: &[Operand], ty: DataType) -> Result<Mov, Problem> {
+    let bits = ty.bits() / to.len().max(1) as u32;
+    element_type(bits)?;
+    if bits == 64 {
+        let source = form.source128(1)?;
+        let [low, high] = to else { return Err("128 bits have two halves".to_owned()) };
+        let low = form.destination_of(low, File::Double)?;
+        return Ok(Mov::UnpackQuad(source, [low, form.destination_of(high, File::Double)?]));
+    }
+    let source = match ty.bits() {
+        128 => Any::Quad(form.source128(1)?),
+        64 => Any::Double(form.source64(1, ty)?),
+        _ => Any::Word(form.source32(1, ty)?),
+    };
+    let pieces = to
+        .iter()
+        .map(|own| form.destination_of(own, File::Word))
+        .collect::<Result<_, Problem>>()?;
+    Ok(Mov::Unpack(source, bits, pieces))
+}
+
+fn element_type(bits: u32) -> Result<DataType, Problem> {
+    Ok(match bits {
+        8 => DataType::B8,
+        16 => DataType::B16,
+        32 => DataType::B32,
+        64 => DataType::B64,
+        _ => return Err(format!("elements of {bits} bits")),
+    })
+}
+
+fn lower_cvta(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    let to = form.take("to");
+    let space = match form.take_space() {
+        Some(space) => space,
+        None if form.take("shared::cta") || form.take("shared::cluster") => StateSpace::Shared,
+        None => return Err("a state space is missing".to_owned()),
+    };
+    // Parameters of a kernel are named by `param::entry` in newer text.
+    let ty = form.take_type()?;
+    form.finish()?;
+    form.expect(2)?;
+    let base = window::base(space);
+    let difference = if to { base.wrapping_neg() } else { base };
+    let operation = match ty.bits() {
+        64 => Mov::Move(form.destination64(0)?, form.source64(1, ty)?, difference),
+        _ => Mov::MoveWord(form.destination32(0)?, form.source32(1, ty)?, difference as u32),
+    };
+    form.emit(Operation::Mov(operation));
+    Ok(())
+}
+
+/// Executes a move.
+#[inline]
+pub(crate) fn execute(operation: &Mov, context: &mut Context<'_>) {
+    let mask = context.mask;
+    let registers = &mut context.frame.registers;
+    match operation {
+        Mov::Word(to, from) => {
+            let values = registers.words(*from);
+            registers.set_words(*to, mask, &values);
+        }
+        Mov::Double(to, from) => {
+            let values = registers.doubles(*from);
+            registers.set_doubles(*to, mask, &values);
+        }
+        Mov::Predicate(to, from) => {
+            let values = registers.predicate(*from);
+            registers.set_predicate(*to, mask, values);
+        }
+        Mov::Quad(to, from) => {
+            let values = registers.quads(*from);
+            registers.set_quads(*to, mask, &values);
+        }
+        Mov::PackWord(to, [low, high]) => {
+            let (low, high) = (registers.words(*low), registers.words(*high));
+            let values = std::array::from_fn(|lane| low[lane] & 0xFFFF | high[lane] << 16);
+            registers.set_words(*to, mask, &values);
+        }
+        Mov::PackHalf(to, [low, high]) => {
+            let (low, high) = (registers.words(*low), registers.words(*high));
+            let values = std::array::from_fn(|lane| low[lane] & 0xFF | (high[lane] & 0xFF) << 8);
+            registers.set_words(*to, mask, &values);
+        }
+        Mov::PackBytes(to, pieces) => {
+            let pieces = pieces.map(|own| registers.words(own));
+            let values = std::array::from_fn(|lane| {
+                u32::from_le_bytes(std::array::from_fn(|piece| pieces[piece][lane] as u8))
+            });
+            registers.set_words(*to, mask, &values);
+        }
+        Mov::PackDouble(to, [low, high]) => {
+            let (low, high) = (registers.words(*low), registers.words(*high));
+            let values = std::array::from_fn(|lane| {
+                u64::from(low[lane]) | u64::from(high[lane]) << 32
+            });
+            registers.set_doubles(*to, mask, &values);
+        }
+        Mov::PackQuarters(to, pieces) => {
+            let pieces = pieces.map(|own| registers.words(own));
+            let values = std::array::from_fn(|lane| {
+                (0..4).rev().fold(0, |value, piece| {
+                    value << 16 | u64::from(pieces[piece][lane] & 0xFFFF)
+                })
+            });
+            registers.set_doubles(*to, mask, &values);
+        }
+        Mov::PackQuad(to, [low, high]) => {
+            let (low, high) = (registers.doubles(*low), registers.doubles(*high));
+            let values = std::array::from_fn(|lane| {
+                u128::from(low[lane]) | u128::from(high[lane]) << 64
+            });
+            registers.set_quads(*to, mask, &values);
+        }
+        Mov::PackWords(to, pieces) => {
+            let pieces = pieces.map(|own| registers.words(own));
+            let values = std::array::from_fn(|lane| {
+                (0..4).rev().fold(0, |value, piece| value << 32 | u128::from(pieces[piece][lane]))
+            });
+            registers.set_quads(*to, mask, &values);
+        }
+        Mov::Unpack(from, bits, to) => {
+            let values = match from {
+                Any::Word(source) => registers.words(*source).map(u128::from),
+                Any::Double(source) => registers.doubles(*source).map(u128::from),
+                Any::Quad(source) => registers.quads(*source),
+            };
+            let select = (1u64 << bits) - 1;
+            for (piece, own) in to.iter().enumerate() {
+                let shift = piece as u32 * bits;
+                let part = values.map(|value| ((value >> shift) as u64 & select) as u32);
+                registers.set_words(*own, mask, &part);
+            }
+        }
+        Mov::UnpackQuad(from, [low, high]) => {
+            let values = registers.quads(*from);
+            registers.set_doubles(*low, mask, &values.map(|value| value as u64));
+            registers.set_doubles(*high, mask, &values.map(|value| (value >> 64) as u64));
+        }
+        Mov::Move(to, from, difference) => {
+            let values = registers.doubles(*from).map(|value| value.wrapping_add(*difference));
+            registers.set_doubles(*to, mask, &values);
+        }
+        Mov::MoveWord(to, from, difference) => {
+            let values = registers.words(*from).map(|value| value.wrapping_add(*difference));
+            registers.set_words(*to, mask, &values);
+        }
+    }
+}

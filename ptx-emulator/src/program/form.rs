@@ -1,0 +1,591 @@
+//! One instruction while it is lowered: its modifiers, and its operands as sources, destinations
+//! and addresses.
+
+use super::lower::Lowering;
+use super::operand::{
+    Address, AddressBase, Any, Destination, File, Source32, Source64, Source128, SourcePredicate,
+    Wide,
+};
+use super::types::DataType;
+use crate::machine::window;
+use crate::module::{
+    self, Base, Component, Immediate, Instruction, Operand, Reference, ScalarType, StateSpace,
+};
+use crate::ops::Operation;
+use crate::ops::special::Special;
+
+/// Why an instruction cannot be lowered.
+pub(crate) type Problem = String;
+
+/// Calls `visit` with every name in an operand.
+pub(crate) fn for_each_reference(operand: &Operand, visit: &mut impl FnMut(Reference)) {
+    match operand {
+        Operand::Name(name)
+        | Operand::Not(name)
+        | Operand::Component(name, _)
+        | Operand::Offset(name, _) => visit(*name),
+        Operand::Immediate(_) | Operand::Sink => {}
+        Operand::Pair(pair) => pair.iter().for_each(|own| for_each_reference(own, visit)),
+        Operand::Vector(list) | Operand::Arguments(list) => {
+            list.iter().for_each(|own| for_each_reference(own, visit));
+        }
+        Operand::Address(address) => {
+            if let Base::Name(name) = address.base {
+                visit(name);
+            }
+            address.coordinates.iter().for_each(|own| for_each_reference(own, visit));
+        }
+    }
+}
+
+/// What an operand that names a symbol, or a symbol with an offset, stands for.
+enum Symbol {
+    /// A fixed address in the symbol's space.
+    Constant(u64),
+    /// An offset in the shared memory of the executing block.
+    Shared(u32),
+    /// An offset in the frame's local memory.
+    Frame(u64),
+}
+
+/// An instruction being lowered.
+pub(crate) struct Form<'f, 'm> {
+    instruction: &'f Instruction,
+    /// The modifiers, and whether somebody has understood them.
+    modifiers: Vec<(&'f str, bool)>,
+    lowering: &'f mut Lowering<'m>,
+}
+
+impl<'f, 'm> Form<'f, 'm> {
+    pub(crate) fn new(instruction: &'f Instruction, lowering: &'f mut Lowering<'m>) -> Self {
+        let modifiers = instruction.opcode.modifiers.iter().map(|word| (word.as_str(), false));
+        Self { instruction, modifiers: modifiers.collect(), lowering }
+    }
+
+    /// The word before the first dot.
+    pub(crate) fn mnemonic(&self) -> &'f str {
+        &self.instruction.opcode.mnemonic
+    }
+
+    /// Whether a modifier is given; it counts as understood.
+    pub(crate) fn take(&mut self, word: &str) -> bool {
+        let found = self.modifiers.iter_mut().find(|(own, taken)| !*taken && *own == word);
+        found.map(|(_, taken)| *taken = true).is_some()
+    }
+
+    /// Whether a modifier is given; it does not count as understood by this.
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.modifiers.iter().any(|(own, _)| *own == word)
+    }
+
+    /// The value of the first given modifier that a table knows.
+    pub(crate) fn take_one<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
+        for (own, taken) in &mut self.modifiers {
+            let found = table.iter().find(|(word, _)| !*taken && word == own);
+            if let Some((_, value)) = found {
+                *taken = true;
+                return Some(*value);
+            }
+        }
+        None
+    }
+
+    /// The next modifier nobody has understood yet, if `understand` does.
+    pub(crate) fn take_with<T>(&mut self, understand: impl Fn(&str) -> Option<T>) -> Option<T> {
+        for (own, taken) in &mut self.modifiers {
+            if *taken {
+                continue;
+            }
+            if let Some(value) = understand(own) {
+                *taken = true;
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// The next type among the modifiers.
+    pub(crate) fn take_type(&mut self) -> Result<DataType, Problem> {
+        self.take_with(DataType::from_word).ok_or_else(|| "a type is missing".to_owned())
+    }
+
+    /// The state space, if one is given; `shared::cta` and the like are the caller's.
+    pub(crate) fn take_space(&mut self) -> Option<StateSpace> {
+        self.take_one(&[
+            ("const", StateSpace::Const),
+            ("global", StateSpace::Global),
+            ("local", StateSpace::Local),
+            ("param", StateSpace::Param),
+            ("shared", StateSpace::Shared),
+        ])
+    }
+
+    /// Takes what only tells caches something. Returns how many trailing operands belong to it.
+    pub(crate) fn take_cache_hints(&mut self) -> usize {
+        const HINTS: &[&str] = &[
+            "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal",
+            "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+            "L2::64B", "L2::128B", "L2::256B", "L2::evict_normal", "L2::evict_first",
+            "L2::evict_last",
+        ];
+        for (own, taken) in &mut self.modifiers {
+            *taken |= HINTS.contains(own);
+        }
+        usize::from(self.take("L2::cache_hint"))
+    }
+
+    /// All modifiers must have been understood.
+    pub(crate) fn finish(&self) -> Result<(), Problem> {
+        match self.modifiers.iter().find(|(_, taken)| !taken) {
+            Some((word, _)) => Err(format!("modifier `.{word}` is not supported here")),
+            None => Ok(()),
+        }
+    }
+
+    /// How many operands there are.
+    pub(crate) fn count(&self) -> usize {
+        self.instruction.operands.len()
+    }
+
+    /// Exactly this many operands must be there.
+    pub(crate) fn expect(&self, count: usize) -> Result<(), Problem> {
+        if self.count() == count {
+            return Ok(());
+        }
+        Err(format!("takes {count} operands here, not {}", self.count()))
+    }
+
+    pub(crate) fn operand(&self, index: usize) -> Result<&'f Operand, Problem> {
+        let operand = self.instruction.operands.get(index);
+        operand.ok_or_else(|| format!("operand {} is missing", index + 1))
+    }
+
+    /// The elements of `{…}`; a single operand counts as a vector of one.
+    pub(crate) fn elements(&self, index: usize) -> Result<&'f [Operand], Problem> {
+        Ok(match self.operand(index)? {
+            Operand::Vector(list) => list,
+            operand => std::slice::from_ref(operand),
+        })
+    }
+
+    /// The two operands of `a|b`; a single one is the first.
+    pub(crate) fn pair(&self, index: usize) -> Result<(&'f Operand, Option<&'f Operand>), Problem> {
+        Ok(match self.operand(index)? {
+            Operand::Pair(pair) => (&pair[0], Some(&pair[1])),
+            operand => (operand, None),
+        })
+    }
+
+    /// What an instruction does becomes part of the function.
+    pub(crate) fn emit(&mut self, operation: Operation) {
+        self.lowering.emit(operation);
+    }
+
+    /// Access to the function.
+    pub(crate) fn lowering(&mut self) -> &mut Lowering<'m> {
+        self.lowering
+    }
+
+    /// The register an operand names: its file and row.
+    fn register(&self, operand: &Operand) -> Option<(File, u32)> {
+        match operand {
+            Operand::Name(Reference::Register(index)) => self.lowering.register(*index),
+            Operand::Component(Reference::Register(index), component) => {
+                let (file, row) = self.lowering.register(*index)?;
+                Some((file, row + element(*component)))
+            }
+            _ => None,
+        }
+    }
+
+    fn symbol(&self, operand: &Operand) -> Result<Option<Symbol>, Problem> {
+        let (name, offset) = match operand {
+            Operand::Name(name) => (*name, 0),
+            Operand::Offset(name, offset) => (*name, *offset),
+            _ => return Ok(None),
+        };
+        self.resolve(name, offset)
+    }
+
+    fn resolve(&self, name: Reference, offset: i64) -> Result<Option<Symbol>, Problem> {
+        let moved = |address: u64| address.wrapping_add_signed(offset);
+        let shared = |found: Option<u32>| {
+            let base = found.ok_or("a shared variable without a place")?;
+            Ok::<_, Problem>(Symbol::Shared(base.wrapping_add(offset as u32)))
+        };
+        Ok(Some(match name {
+            Reference::Variable(index) => match self.lowering.variable_address(index) {
+                Some(address) => Symbol::Constant(moved(address)),
+                None => shared(self.lowering.shared_variable(index))?,
+            },
+            Reference::Function(index) => Symbol::Constant(self.lowering.function_address(index)),
+            Reference::Local(index) => match self.lowering.local_space(index) {
+                Some(StateSpace::Shared) => shared(self.lowering.shared_local(index))?,
+                Some(StateSpace::Local) => {
+                    Symbol::Frame(moved(self.lowering.frame_offset(index).unwrap_or(0)))
+                }
+                _ => return Err("the address of a parameter variable cannot be taken".to_owned()),
+            },
+            Reference::Parameter(index) if self.lowering.is_entry() => {
+                Symbol::Constant(moved(self.lowering.parameter(index)?.offset.into()))
+            }
+            Reference::Parameter(_) | Reference::Return(_) => {
+                return Err("the address of a device function's parameter cannot be taken".into());
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// A special register becomes an instruction of its own that fills a temporary one.
+    fn special32(&mut self, operand: &Operand) -> Result<Option<u32>, Problem> {
+        let special = match operand {
+            Operand::Name(Reference::Special(name)) => Special::word(name, None),
+            Operand::Component(Reference::Special(name), component) => {
+                Special::word(name, Some(*component))
+            }
+            _ => return Ok(None),
+        };
+        let special = special.ok_or_else(|| format!("special register in `{operand:?}`"))?;
+        let row = self.lowering.temporary(File::Word);
+        self.emit(Operation::Special(special.into_word(Destination(Some(row)))));
+        Ok(Some(row))
+    }
+
+    /// A source of up to 32 bits whose literals are of type `data_type`.
+    pub(crate) fn source32_of(
+        &mut self,
+        operand: &Operand,
+        data_type: DataType,
+    ) -> Result<Source32, Problem> {
+        if let Operand::Immediate(immediate) = operand {
+            return Ok(Source32::Immediate(immediate32(*immediate, data_type)?));
+        }
+        match self.register(operand) {
+            Some((File::Word, row)) => {
+                self.lowering.note_read(row);
+                return Ok(Source32::Register(row));
+            }
+            Some(_) => return Err("a source register of another width".to_owned()),
+            None => {}
+        }
+        if let Some(row) = self.special32(operand)? {
+            return Ok(Source32::Register(row));
+        }
+        match self.symbol(operand)? {
+            Some(Symbol::Constant(address)) => Ok(Source32::Immediate(address as u32)),
+            Some(symbol) => {
+                let row = self.lowering.temporary(File::Word);
+                let destination = Destination(Some(row));
+                self.emit(Operation::Special(match symbol {
+                    Symbol::Frame(offset) => Special::Frame(offset).into_word(destination),
+                    Symbol::Shared(offset) => Special::Shared(offset).into_word(destination),
+                    Symbol::Constant(_) => return Err("a constant".to_owned()),
+                }));
+                Ok(Source32::Register(row))
+            }
+            None => Err("a 32-bit source is wanted".to_owned()),
+        }
+    }
+
+    /// Operand `index` as a source of up to 32 bits.
+    pub(crate) fn source32(&mut self, index: usize, ty: DataType) -> Result<Source32, Problem> {
+        let operand = self.operand(index)?;
+        self.source32_of(operand, ty)
+    }
+
+    /// A source of 64 bits whose literals are of type `data_type`.
+    pub(crate) fn source64_of(
+        &mut self,
+        operand: &Operand,
+        data_type: DataType,
+    ) -> Result<Source64, Problem> {
+        if let Operand::Immediate(immediate) = operand {
+            return Ok(Source64::Immediate(immediate64(*immediate, data_type)));
+        }
+        match self.register(operand) {
+            Some((File::Double, row)) => return Ok(Source64::Register(row)),
+            Some(_) => return Err("a source register of another width".to_owned()),
+            None => {}
+        }
+        let special = match operand {
+            Operand::Name(Reference::Special(name)) => Special::double(name),
+            _ => None,
+        };
+        let special = match (special, self.symbol(operand)?) {
+            (Some(special), _) => special,
+            (None, Some(Symbol::Constant(address))) => return Ok(Source64::Immediate(address)),
+            (None, Some(Symbol::Frame(offset))) => Special::Frame(offset),
+            (None, Some(Symbol::Shared(offset))) => Special::Shared(offset),
+            (None, None) => return Err("a 64-bit source is wanted".to_owned()),
+        };
+        let row = self.lowering.temporary(File::Double);
+        self.emit(Operation::Special(special.into_double(Destination(Some(row)))));
+        Ok(Source64::Register(row))
+    }
+
+    /// Operand `index` as a source of 64 bits.
+    pub(crate) fn source64(&mut self, index: usize, ty: DataType) -> Result<Source64, Problem> {
+        let operand = self.operand(index)?;
+        self.source64_of(operand, ty)
+    }
+
+    /// Operand `index` as a source of 128 bits.
+    pub(crate) fn source128(&mut self, index: usize) -> Result<Source128, Problem> {
+        let operand = self.operand(index)?;
+        match (operand, self.register(operand)) {
+            (_, Some((File::Quad, row))) => Ok(Source128::Register(row)),
+            (Operand::Immediate(value), None) => {
+                Ok(Source128::Immediate(immediate64(*value, DataType::B64).into()))
+            }
+            _ => Err("a 128-bit source is wanted".to_owned()),
+        }
+    }
+
+    /// A source whose register may be wider than the type.
+    pub(crate) fn any_of(&mut self, operand: &Operand, ty: DataType) -> Result<Any, Problem> {
+        match self.register(operand) {
+            Some((File::Double, row)) => Ok(Any::Double(Source64::Register(row))),
+            Some((File::Quad, row)) => Ok(Any::Quad(Source128::Register(row))),
+            Some((File::Word, _)) => Ok(Any::Word(self.source32_of(operand, ty)?)),
+            Some((File::Predicate, _)) => Err("a predicate is no source here".to_owned()),
+            None if ty.bits() <= 32 => Ok(Any::Word(self.source32_of(operand, ty)?)),
+            None => Ok(Any::Double(self.source64_of(operand, ty)?)),
+        }
+    }
+
+    /// Operand `index` as a source whose register may be wider than the type.
+    pub(crate) fn any(&mut self, index: usize, ty: DataType) -> Result<Any, Problem> {
+        let operand = self.operand(index)?;
+        self.any_of(operand, ty)
+    }
+
+    pub(crate) fn predicate_of(&self, operand: &Operand) -> Result<SourcePredicate, Problem> {
+        match operand {
+            Operand::Not(Reference::Register(index)) => match self.lowering.register(*index) {
+                Some((File::Predicate, row)) => Ok(SourcePredicate::Negated(row)),
+                _ => Err("a predicate is wanted".to_owned()),
+            },
+            Operand::Immediate(Immediate::Signed(value)) => {
+                Ok(SourcePredicate::Constant(*value != 0))
+            }
+            Operand::Immediate(Immediate::Unsigned(value)) => {
+                Ok(SourcePredicate::Constant(*value != 0))
+            }
+            // Launches without a cluster have one block a cluster; the register tells them apart.
+            Operand::Name(Reference::Special("%is_explicit_cluster")) => {
+                Ok(SourcePredicate::Constant(self.lowering.is_explicit_cluster()))
+            }
+            _ => match self.register(operand) {
+                Some((File::Predicate, row)) => Ok(SourcePredicate::Register(row)),
+                _ => Err("a predicate is wanted".to_owned()),
+            },
+        }
+    }
+
+    /// Operand `index` as a source predicate: `%p`, `!%p`, 0 or 1.
+    pub(crate) fn predicate(&self, index: usize) -> Result<SourcePredicate, Problem> {
+        self.predicate_of(self.operand(index)?)
+    }
+
+    pub(crate) fn destination_of(
+        &mut self,
+        operand: &Operand,
+        file: File,
+    ) -> Result<Destination, Problem> {
+        if *operand == Operand::Sink {
+            return Ok(Destination(None));
+        }
+        match self.register(operand) {
+            Some((own, row)) if own == file => {
+                if file == File::Word {
+                    self.lowering.note_write(row);
+                }
+                Ok(Destination(Some(row)))
+            }
+            Some(_) => Err("a destination register of another width".to_owned()),
+            None => Err("a register is wanted as destination".to_owned()),
+        }
+    }
+
+    /// Operand `index` as a destination of up to 32 bits.
+    pub(crate) fn destination32(&mut self, index: usize) -> Result<Destination, Problem> {
+        self.destination_of(self.operand(index)?, File::Word)
+    }
+
+    /// Operand `index` as a destination of 64 bits.
+    pub(crate) fn destination64(&mut self, index: usize) -> Result<Destination, Problem> {
+        self.destination_of(self.operand(index)?, File::Double)
+    }
+
+    /// Operand `index` as a destination of 128 bits.
+    pub(crate) fn destination128(&mut self, index: usize) -> Result<Destination, Problem> {
+        self.destination_of(self.operand(index)?, File::Quad)
+    }
+
+    /// Operand `index` as a destination predicate.
+    pub(crate) fn destination_predicate(&mut self, index: usize) -> Result<Destination, Problem> {
+        self.destination_of(self.operand(index)?, File::Predicate)
+    }
+
+    /// A destination whose register may be wider than the value.
+    pub(crate) fn wide_of(&mut self, operand: &Operand, ty: DataType) -> Result<Wide, Problem> {
+        match self.register(operand) {
+            Some((File::Double, _)) => Ok(Wide::Double(self.destination_of(operand, File::Double)?)),
+            Some((File::Quad, _)) => Ok(Wide::Quad(self.destination_of(operand, File::Quad)?)),
+            _ if ty.bits() == 64 && *operand == Operand::Sink => {
+                Ok(Wide::Double(Destination(None)))
+            }
+            _ => Ok(Wide::Word(self.destination_of(operand, File::Word)?)),
+        }
+    }
+
+    /// Operand `index` as a destination whose register may be wider than the value.
+    pub(crate) fn wide(&mut self, index: usize, ty: DataType) -> Result<Wide, Problem> {
+        self.wide_of(self.operand(index)?, ty)
+    }
+
+    /// The brackets of operand `index`, for coordinates.
+    pub(crate) fn bracket(&self, index: usize) -> Result<&'f module::Address, Problem> {
+        match self.operand(index)? {
+            Operand::Address(address) => Ok(address),
+            _ => Err(format!("operand {} must be an address in brackets", index + 1)),
+        }
+    }
+
+    /// Operand `index` as an address. In the space of a shared or local variable the address is
+    /// that of the space; a generic instruction that names such a variable is refused.
+    pub(crate) fn address(
+        &mut self,
+        index: usize,
+        space: Option<StateSpace>,
+    ) -> Result<Address, Problem> {
+        let address = self.bracket(index)?;
+        self.address_of(address, space)
+    }
+
+    pub(crate) fn address_of(
+        &mut self,
+        address: &module::Address,
+        space: Option<StateSpace>,
+    ) -> Result<Address, Problem> {
+        let offset = address.offset;
+        let name = match address.base {
+            Base::Immediate(value) => {
+                return Ok(Address { base: AddressBase::Constant(value), offset });
+            }
+            Base::Name(name) => name,
+        };
+        if let Reference::Register(index) = name {
+            let base = match self.lowering.register(index) {
+                Some((File::Word, row)) => {
+                    self.lowering.note_read(row);
+                    AddressBase::Word(row)
+                }
+                Some((File::Double, row)) => AddressBase::Double(row),
+                _ => return Err("an address register has 32 or 64 bits".to_owned()),
+            };
+            return Ok(Address { base, offset });
+        }
+        if space == Some(StateSpace::Param)
+            && let Some(place) = self.lowering.call_parameter(name)?
+        {
+            return Ok(Address { base: AddressBase::Parameter(place.offset.into()), offset });
+        }
+        let wrong = || "the symbol lies in another state space".to_owned();
+        let base = match self.resolve(name, 0)? {
+            Some(Symbol::Constant(value)) => match space {
+                Some(StateSpace::Shared | StateSpace::Local) => return Err(wrong()),
+                _ => AddressBase::Constant(value),
+            },
+            Some(Symbol::Shared(value)) => match space {
+                Some(StateSpace::Shared) => AddressBase::Constant(value.into()),
+                // A generic access by name: the address is completed at run time.
+                None => {
+                    let row = self.lowering.temporary(File::Double);
+                    let special = Special::GenericShared(value);
+                    self.emit(Operation::Special(special.into_double(Destination(Some(row)))));
+                    AddressBase::Double(row)
+                }
+                _ => return Err(wrong()),
+            },
+            Some(Symbol::Frame(value)) => match space {
+                Some(StateSpace::Local) => AddressBase::Frame(value),
+                None => {
+                    let row = self.lowering.temporary(File::Double);
+                    let special = Special::GenericFrame(value);
+                    self.emit(Operation::Special(special.into_double(Destination(Some(row)))));
+                    AddressBase::Double(row)
+                }
+                _ => return Err(wrong()),
+            },
+            None => return Err("an address is wanted".to_owned()),
+        };
+        Ok(Address { base, offset })
+    }
+
+    /// A literal that must be known at load, such as a barrier's count.
+    pub(crate) fn constant(&self, index: usize) -> Result<i64, Problem> {
+        constant(self.operand(index)?)
+    }
+}
+
+/// A literal integer.
+pub(crate) fn constant(operand: &Operand) -> Result<i64, Problem> {
+    match operand {
+        Operand::Immediate(Immediate::Signed(value)) => Ok(*value),
+        Operand::Immediate(Immediate::Unsigned(value)) => Ok(*value as i64),
+        _ => Err("a literal integer is wanted".to_owned()),
+    }
+}
+
+/// The element of a vector register that a component names.
+fn element(component: Component) -> u32 {
+    match component {
+        Component::X | Component::R => 0,
+        Component::Y | Component::G => 1,
+        Component::Z | Component::B => 2,
+        Component::W | Component::A => 3,
+    }
+}
+
+fn immediate32(immediate: Immediate, ty: DataType) -> Result<u32, Problem> {
+    let bits = match immediate {
+        Immediate::Signed(value) => value as u32,
+        Immediate::Unsigned(value) => value as u32,
+        Immediate::Single(bits) => bits,
+        Immediate::Double(bits) => match ty {
+            DataType::F32 | DataType::B32 | DataType::Tf32 => {
+                (f64::from_bits(bits) as f32).to_bits()
+            }
+            _ => return Err("a double is no literal of this type".to_owned()),
+        },
+    };
+    Ok(if ty.bits() < 32 { bits & ((1 << ty.bits()) - 1) } else { bits })
+}
+
+fn immediate64(immediate: Immediate, ty: DataType) -> u64 {
+    match immediate {
+        Immediate::Signed(value) => value as u64,
+        Immediate::Unsigned(value) => value,
+        Immediate::Single(bits) if ty == DataType::F64 => {
+            f64::from(f32::from_bits(bits)).to_bits()
+        }
+        Immediate::Single(bits) => bits.into(),
+        Immediate::Double(bits) => bits,
+    }
+}
+
+/// The file whose rows hold registers of a declared type.
+pub(crate) fn file_of(scalar: ScalarType) -> File {
+    match scalar.bytes() {
+        None => File::Predicate,
+        Some(0..=4) => File::Word,
+        Some(8) => File::Double,
+        Some(_) => File::Quad,
+    }
+}
+
+/// Whether a function address may be called.
+pub(crate) fn is_function(address: u64) -> bool {
+    window::window(address) == window::Window::Function
+}

@@ -1,0 +1,448 @@
+//! From a [`Module`](crate::Module) to kernels that can be executed.
+
+use std::collections::HashMap;
+
+use super::form::{Form, Problem, file_of, for_each_reference};
+use super::layout::{
+    ModuleLayout, ParameterPlace, SharedLayout, SharedName, align_up, alignment, defined,
+    function_address, place_all,
+};
+use super::operand::{File, Guard};
+use super::{Code, Instruction, Kernel, Origin, Touch};
+use crate::execute::registers::RegisterCounts;
+use crate::machine::LoadError;
+use crate::module::{
+    Body, Function, FunctionKind, Initialiser, Module, Reference, StateSpace,
+};
+use crate::ops::{self, Operation};
+
+/// Lowers every entry of a module, and for their errors the functions that none reaches.
+pub(crate) fn lower_kernels(
+    module: &Module,
+    layout: &ModuleLayout,
+    text: &str,
+) -> Result<Vec<Kernel>, LoadError> {
+    let mut kernels = Vec::new();
+    let mut reached = vec![false; module.functions.len()];
+    for (index, function) in module.functions.iter().enumerate() {
+        if function.kind == FunctionKind::Entry && function.body.is_some() {
+            let kernel = lower_kernel(module, layout, text, index)?;
+            for (flag, own) in reached.iter_mut().zip(&kernel.function_indices) {
+                *flag |= own.is_some();
+            }
+            kernels.push(kernel);
+        }
+    }
+    for (index, function) in module.functions.iter().enumerate() {
+        if function.body.is_some() && !reached[index] {
+            lower_kernel(module, layout, text, index)?;
+        }
+    }
+    Ok(kernels)
+}
+
+/// The functions an entry can reach, itself first.
+fn reachable(module: &Module, entry: usize) -> Vec<usize> {
+    let mut found = vec![entry];
+    let mut next = 0;
+    while let Some(&index) = found.get(next) {
+        next += 1;
+        let mut add = |reference: Reference| {
+            if let Reference::Function(function) = reference {
+                let function = defined(module, function);
+                if !found.contains(&function) {
+                    found.push(function);
+                }
+            }
+        };
+        let Some(body) = module.functions.get(index).and_then(|own| own.body.as_ref()) else {
+            continue;
+        };
+        let mut indirect = false;
+        for instruction in &body.instructions {
+            for operand in &instruction.operands {
+                for_each_reference(operand, &mut |reference| {
+                    indirect |= matches!(
+                        reference,
+                        Reference::Prototype(_) | Reference::CallTargets(_)
+                    );
+                    add(reference);
+                });
+            }
+        }
+        if indirect {
+            let initialisers = module.variables.iter().filter_map(|own| own.initialiser.as_ref());
+            for initialiser in initialisers {
+                functions_in(initialiser, &mut add);
+            }
+        }
+    }
+    found
+}
+
+fn functions_in(initialiser: &Initialiser, add: &mut impl FnMut(Reference)) {
+    match initialiser {
+        Initialiser::Immediate(_) => {}
+        Initialiser::Symbol { name, .. } => add(*name),
+        Initialiser::List(values) => values.iter().for_each(|value| functions_in(value, add)),
+    }
+}
+
+fn lower_kernel(
+    module: &Module,
+    layout: &ModuleLayout,
+    text: &str,
+    entry: usize,
+) -> Result<Kernel, LoadError> {
+    let function = &module.functions[entry];
+    let functions = reachable(module, entry);
+    let refuse = |function: &Function, problem: &str| {
+        LoadError::unsupported(text, function.line, &function.name, problem)
+    };
+    let shared = SharedLayout::new(module, &functions)
+        .ok_or_else(|| refuse(function, "its shared variables are too large"))?;
+    let mut function_indices = vec![None; module.functions.len()];
+    for (own, index) in functions.iter().enumerate() {
+        function_indices[*index] = Some(own);
+    }
+    let mut kinds = Kinds::default();
+    let mut codes = Vec::with_capacity(functions.len());
+    for &index in &functions {
+        let own = &module.functions[index];
+        let Some(body) = &own.body else {
+            return Err(refuse(own, "it is called but has no body"));
+        };
+        let target = Target { module, layout, shared: &shared, indices: &function_indices };
+        let lowering = Lowering::new(target, index, own, body)
+            .map_err(|problem| refuse(own, &problem))?;
+        codes.push(lowering.run(text, &mut kinds)?);
+    }
+    let directive = |word: &str| {
+        function.directives.iter().find(|own| own.word == word).map(|own| {
+            let mut values = own.values.iter().copied().chain([1; 3]);
+            [(); 3].map(|()| values.next().unwrap_or(1))
+        })
+    };
+    let parameter_bytes = codes[0].parameters.last().map_or(0, |last| last.offset + last.bytes);
+    Ok(Kernel {
+        name: function.name.clone(),
+        functions: codes,
+        function_indices,
+        parameter_bytes,
+        static_shared_bytes: shared.end,
+        dynamic_shared_offset: shared.dynamic,
+        required_block: directive(".reqntid"),
+        maximum_threads: directive(".maxntid").map(|own| {
+            own.iter().fold(1u32, |product, value| product.saturating_mul(*value))
+        }),
+        required_cluster: directive(".reqnctapercluster"),
+        kinds: kinds.names,
+    })
+}
+
+/// Opcodes as they are counted.
+#[derive(Default)]
+struct Kinds {
+    names: Vec<String>,
+    indices: HashMap<String, u32>,
+}
+
+impl Kinds {
+    fn index(&mut self, name: String) -> u32 {
+        if let Some(index) = self.indices.get(&name) {
+            return *index;
+        }
+        let index = self.names.len() as u32;
+        self.names.push(name.clone());
+        self.indices.insert(name, index);
+        index
+    }
+}
+
+/// What a function is lowered for.
+#[derive(Clone, Copy)]
+struct Target<'m> {
+    module: &'m Module,
+    layout: &'m ModuleLayout,
+    shared: &'m SharedLayout,
+    indices: &'m [Option<usize>],
+}
+
+/// A function being lowered.
+pub(crate) struct Lowering<'m> {
+    target: Target<'m>,
+    index: usize,
+    function: &'m Function,
+    body: &'m Body,
+    /// File and row of each dense register index.
+    rows: Vec<(File, u32)>,
+    counts: RegisterCounts,
+    /// Offset of each variable of the body in the frame, or among the parameter variables.
+    variables: Vec<u64>,
+    parameters: Vec<ParameterPlace>,
+    returns: Vec<ParameterPlace>,
+    local_bytes: u64,
+    parameter_bytes: u32,
+    code: Vec<Instruction>,
+    touches: Vec<(Vec<u32>, Vec<u32>)>,
+    reads: Vec<u32>,
+    writes: Vec<u32>,
+    /// Rows of words that matrix instructions own while they run.
+    owned: Vec<bool>,
+    explicit_cluster: bool,
+}
+
+impl<'m> Lowering<'m> {
+    fn new(
+        target: Target<'m>,
+        index: usize,
+        function: &'m Function,
+        body: &'m Body,
+    ) -> Result<Self, Problem> {
+        let mut counts = RegisterCounts::default();
+        let mut rows = Vec::with_capacity(body.register_count as usize);
+        for group in &body.registers {
+            let file = file_of(group.scalar);
+            let elements = group.vector.map_or(1, |length| length.length());
+            for _ in 0..group.length() {
+                let count = count_mut(&mut counts, file);
+                rows.push((file, *count));
+                *count += elements;
+            }
+        }
+        let too_large = || "its parameters are too large".to_owned();
+        let (returns, end) = place_all(&function.returns, 0).ok_or_else(too_large)?;
+        let (parameters, end) = place_all(&function.parameters, end).ok_or_else(too_large)?;
+        let (mut parameter_bytes, mut local_bytes) = (end, 0);
+        let mut variables = Vec::with_capacity(body.variables.len());
+        for variable in &body.variables {
+            let place = |end: u64| -> Result<(u64, u64), Problem> {
+                let offset = align_up(end, alignment(variable));
+                let bytes = variable.bytes().ok_or("a variable without a size")?;
+                let end = offset.checked_add(bytes).filter(|end| *end < 1 << 31);
+                Ok((offset, end.ok_or("its variables are too large")?))
+            };
+            variables.push(match variable.space {
+                StateSpace::Local => {
+                    let (offset, end) = place(local_bytes)?;
+                    local_bytes = end;
+                    offset
+                }
+                StateSpace::Param => {
+                    let (offset, end) = place(parameter_bytes.into())?;
+                    parameter_bytes = end as u32;
+                    offset
+                }
+                StateSpace::Shared => 0,
+                StateSpace::Const | StateSpace::Global => {
+                    return Err("a global variable inside a function".to_owned());
+                }
+            });
+        }
+        Ok(Self {
+            target,
+            index,
+            function,
+            body,
+            rows,
+            counts,
+            variables,
+            parameters,
+            returns,
+            local_bytes: align_up(local_bytes, 16),
+            parameter_bytes,
+            code: Vec::new(),
+            touches: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            owned: Vec::new(),
+            explicit_cluster: function
+                .directives
+                .iter()
+                .any(|own| own.word == ".explicitcluster" || own.word == ".reqnctapercluster"),
+        })
+    }
+
+    fn run(mut self, text: &str, kinds: &mut Kinds) -> Result<Code, LoadError> {
+        let mut origins = Vec::new();
+        let mut starts = Vec::with_capacity(self.body.instructions.len() + 1);
+        for instruction in &self.body.instructions {
+            starts.push(self.code.len() as u32);
+            let refuse = |problem: &str| {
+                let opcode = instruction.opcode.to_string();
+                LoadError::unsupported(text, instruction.line, &opcode, problem)
+            };
+            let guard = match instruction.guard {
+                None => Guard::Always,
+                Some(guard) => match guard.predicate {
+                    Reference::Register(index) => match self.register(index) {
+                        Some((File::Predicate, row)) if guard.negated => Guard::Unless(row),
+                        Some((File::Predicate, row)) => Guard::If(row),
+                        _ => return Err(refuse("its guard is no predicate")),
+                    },
+                    _ => return Err(refuse("its guard is no predicate")),
+                },
+            };
+            let before = self.code.len();
+            let lowered = ops::lower(&mut Form::new(instruction, &mut self));
+            lowered.map_err(|problem| refuse(&problem))?;
+            let kind = kinds.index(instruction.opcode.to_string());
+            for own in &mut self.code[before..] {
+                own.guard = guard;
+            }
+            let origin = Origin { line: instruction.line, location: instruction.location, kind };
+            origins.resize(self.code.len(), origin);
+        }
+        starts.push(self.code.len() as u32);
+        // A function whose text ends without `ret` returns there.
+        self.emit(Operation::Control(ops::control::Control::Return));
+        let last = origins.last().copied();
+        let line = self.function.line;
+        let kind = kinds.index("ret".to_owned());
+        origins.push(Origin { line, location: None, kind, ..last.unwrap_or(Origin {
+            line,
+            location: None,
+            kind,
+        }) });
+        let labels: Vec<u32> = self
+            .body
+            .labels
+            .iter()
+            .map(|label| starts.get(label.instruction).copied().unwrap_or(0))
+            .collect();
+        for instruction in &mut self.code {
+            instruction.operation.place_labels(&labels);
+        }
+        let owned = self.owned;
+        let listed = |rows: Vec<u32>| -> Box<[u32]> {
+            rows.into_iter()
+                .filter(|row| owned.get(*row as usize).copied().unwrap_or(false))
+                .collect()
+        };
+        let touches = self
+            .touches
+            .into_iter()
+            .map(|(reads, writes)| Touch { reads: listed(reads), writes: listed(writes) })
+            .collect();
+        Ok(Code {
+            name: self.function.name.clone(),
+            instructions: self.code,
+            origins,
+            touches,
+            registers: self.counts,
+            locations: self.body.locations.clone(),
+            local_bytes: self.local_bytes,
+            parameter_bytes: self.parameter_bytes,
+            parameters: self.parameters,
+            returns: self.returns,
+        })
+    }
+
+    pub(super) fn emit(&mut self, operation: Operation) {
+        self.code.push(Instruction { guard: Guard::Always, operation });
+        let touch = (std::mem::take(&mut self.reads), std::mem::take(&mut self.writes));
+        self.touches.push(touch);
+    }
+
+    pub(super) fn note_read(&mut self, row: u32) {
+        self.reads.push(row);
+    }
+
+    pub(super) fn note_write(&mut self, row: u32) {
+        self.writes.push(row);
+    }
+
+    /// A matrix instruction owns a row of words while it runs.
+    pub(crate) fn own(&mut self, row: u32) {
+        let index = row as usize;
+        if self.owned.len() <= index {
+            self.owned.resize(index + 1, false);
+        }
+        self.owned[index] = true;
+    }
+
+    pub(super) fn register(&self, index: u32) -> Option<(File, u32)> {
+        self.rows.get(index as usize).copied()
+    }
+
+    pub(super) fn temporary(&mut self, file: File) -> u32 {
+        let count = count_mut(&mut self.counts, file);
+        *count += 1;
+        *count - 1
+    }
+
+    pub(super) fn is_entry(&self) -> bool {
+        self.function.kind == FunctionKind::Entry
+    }
+
+    pub(super) fn is_explicit_cluster(&self) -> bool {
+        self.explicit_cluster
+    }
+
+    pub(super) fn variable_address(&self, index: usize) -> Option<u64> {
+        self.target.layout.addresses.get(index).copied().flatten()
+    }
+
+    pub(super) fn shared_variable(&self, index: usize) -> Option<u32> {
+        self.target.shared.offsets.get(&SharedName::Module(index)).copied()
+    }
+
+    pub(super) fn shared_local(&self, index: usize) -> Option<u32> {
+        self.target.shared.offsets.get(&SharedName::Function(self.index, index)).copied()
+    }
+
+    pub(super) fn function_address(&self, index: usize) -> u64 {
+        function_address(defined(self.target.module, index))
+    }
+
+    pub(super) fn local_space(&self, index: usize) -> Option<StateSpace> {
+        self.body.variables.get(index).map(|own| own.space)
+    }
+
+    pub(super) fn frame_offset(&self, index: usize) -> Option<u64> {
+        self.variables.get(index).copied()
+    }
+
+    pub(super) fn parameter(&self, index: usize) -> Result<ParameterPlace, Problem> {
+        self.parameters.get(index).copied().ok_or_else(|| "an unknown parameter".to_owned())
+    }
+
+    /// The place of a parameter variable that lives in the frame: those of calls, and the
+    /// parameters and return values of device functions. Those of entries do not.
+    pub(crate) fn call_parameter(
+        &self,
+        name: Reference,
+    ) -> Result<Option<ParameterPlace>, Problem> {
+        Ok(match name {
+            Reference::Local(index) if self.local_space(index) == Some(StateSpace::Param) => {
+                let bytes = self.body.variables.get(index).and_then(|own| own.bytes());
+                let offset = self.frame_offset(index).unwrap_or(0) as u32;
+                Some(ParameterPlace { offset, bytes: bytes.unwrap_or(0) as u32 })
+            }
+            Reference::Parameter(index) if !self.is_entry() => Some(self.parameter(index)?),
+            Reference::Return(index) => self.returns.get(index).copied(),
+            _ => None,
+        })
+    }
+
+    /// The index of a function among those of the kernel.
+    pub(crate) fn callee(&self, index: usize) -> Result<usize, Problem> {
+        let index = defined(self.target.module, index);
+        let found = self.target.indices.get(index).copied().flatten();
+        found.ok_or_else(|| "it calls a function without a body".to_owned())
+    }
+
+    /// The labels of a `.branchtargets`.
+    pub(crate) fn branch_targets(&self, index: usize) -> Option<&'m [usize]> {
+        self.body.branch_targets.get(index).map(|own| own.labels.as_slice())
+    }
+}
+
+fn count_mut(counts: &mut RegisterCounts, file: File) -> &mut u32 {
+    match file {
+        File::Predicate => &mut counts.predicates,
+        File::Word => &mut counts.words,
+        File::Double => &mut counts.doubles,
+        File::Quad => &mut counts.quads,
+    }
+}
