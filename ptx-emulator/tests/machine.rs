@@ -40,3 +40,9 @@ fn a_thread_stores_its_index() {
     );
     assert_eq!(words, [0, 7]);
 }
+
+#[test]
+fn machines_can_go_to_other_threads() {
+    fn check<T: Send>() {}
+    check::<Machine>();
+}

@@ -6,8 +6,8 @@ use super::stall;
 use crate::execute::block::Cluster;
 use crate::execute::registers::Registers;
 use crate::execute::report::{Fault, Report, ReportKind};
-use crate::execute::warp::{Frame, Path, PathState, Token, Warp};
-use crate::execute::{Context, Flow, Wait};
+use crate::execute::warp::{Frame, Path, PathState, Warp};
+use crate::execute::{Context, Flow};
 use crate::machine::LoadedKernel;
 use crate::ops::{self, control};
 use crate::program::align_up;
@@ -127,6 +127,7 @@ impl Runner<'_, '_> {
         let kernel = self.kernel;
         let code = &kernel.kernel.functions[frame.function];
         let alone = self.warp.paths.len() == 1;
+        let unrivalled = alone || self.is_unrivalled(index);
         let mut position = self.warp.paths[index].position;
         let path_mask = self.warp.paths[index].mask;
         let mut token = self.warp.paths[index].token.take();
@@ -141,6 +142,9 @@ impl Runner<'_, '_> {
             if mask == 0 {
                 self.grid.executed += 1;
                 position += 1;
+                if !alone && self.meets(index, position) {
+                    break;
+                }
                 continue;
             }
             let line = code.origins[at].line;
@@ -180,11 +184,32 @@ impl Runner<'_, '_> {
             match flow {
                 Flow::Next if alone => position += 1,
                 Flow::Jump(target) if alone && mask == path_mask => position = target,
+                Flow::Next if unrivalled && !self.meets(index, position + 1) => position += 1,
+                Flow::Jump(target)
+                    if unrivalled && mask == path_mask && !self.meets(index, target) =>
+                {
+                    position = target;
+                }
                 flow => return Ok(self.leave(index, frame, (position, mask), flow, used)),
             }
         }
         self.warp.paths[index].position = position;
+        if !alone {
+            self.warp.merge(index);
+        }
         Ok(Step::Continue(used))
+    }
+
+    /// Whether all other paths wait for something, so that this one can go on.
+    fn is_unrivalled(&self, index: usize) -> bool {
+        let mut others = self.warp.paths.iter().enumerate().filter(|(own, _)| *own != index);
+        others.all(|(_, path)| matches!(path.state, PathState::Waiting(_)))
+    }
+
+    /// Whether another path is at a position of the same invocation, so that the two may join.
+    fn meets(&self, index: usize, position: u32) -> bool {
+        let frame = self.warp.paths[index].frame;
+        self.warp.paths.iter().any(|path| path.frame == frame && path.position == position)
     }
 
     fn origin(&self, mask: u32) -> stall::Who<'_> {
