@@ -43,6 +43,7 @@ mod lexer;
 mod machine;
 pub mod module;
 mod matrix;
+pub mod mutation;
 mod numeric;
 mod ops;
 mod parse;
