@@ -166,6 +166,8 @@ fn errors_name_the_place() {
     let cases = [
         ("mov %r4, 1;", 5, "unknown register `%r4`"),
         ("mov %r01, 1;", 5, "unknown register `%r01`"),
+        // The last number of 32 bits, in a group whose first register is not the function's first.
+        ("mov %r4294967295, 1;", 5, "unknown register `%r4294967295`"),
         ("bra $L_x;", 5, "unknown label `$L_x`"),
         ("bra out;", 5, "unknown label `out`"),
         ("bra g;", 5, "`g` is not a label of an instruction"),

@@ -58,7 +58,7 @@ impl<'a> Scope<'a> {
             let (first, count) = *self.groups.get(prefix)?;
             let canonical = length == 1 || !number.starts_with('0');
             let number: u32 = number.parse().ok()?;
-            (canonical && number < count).then_some(Reference::Register(first + number))
+            (canonical && number < count).then(|| Reference::Register(first + number))
         })
     }
 }
