@@ -28,9 +28,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::module::{
-    Body, Immediate, Instruction, Module, Opcode, Operand, Reference, Statement,
-};
+use crate::module::{Body, Immediate, Instruction, Module, Opcode, Operand, Reference, Statement};
 
 /// Where the swizzle mode stands in a descriptor of a matrix in shared memory.
 const SWIZZLE: u32 = 62;
@@ -197,10 +195,7 @@ fn descriptor_registers(body: &Body) -> HashSet<Reference> {
     }
 }
 
-fn damages(
-    instruction: &Instruction,
-    descriptors: &HashSet<Reference>,
-) -> Vec<(Purpose, Damage)> {
+fn damages(instruction: &Instruction, descriptors: &HashSet<Reference>) -> Vec<(Purpose, Damage)> {
     let opcode = &instruction.opcode;
     let has = |word: &str| opcode.has(word);
     let removed = |purpose: Purpose| vec![(purpose, Damage::Removed)];
@@ -251,7 +246,12 @@ fn mbarrier_damages(instruction: &Instruction) -> Vec<(Purpose, Damage)> {
     if has("arrive") || has("arrive_drop") {
         let mut all = vec![(Purpose::Arrive, Damage::Removed)];
         if has("expect_tx") {
-            all.extend(changed(instruction, 2, &[16, 16u64.wrapping_neg()], Purpose::ExpectedBytes));
+            all.extend(changed(
+                instruction,
+                2,
+                &[16, 16u64.wrapping_neg()],
+                Purpose::ExpectedBytes,
+            ));
         }
         return all;
     }
@@ -292,19 +292,20 @@ fn descriptor_damages(instruction: &Instruction) -> Vec<(Purpose, Damage)> {
     let mut all = Vec::new();
     for (operand, own) in instruction.operands.iter().enumerate().skip(1) {
         let Some(from) = number(own) else { continue };
-        let mut change = |to: u64| all.push((Purpose::Descriptor, Damage::Number { operand, from, to }));
+        let mut change =
+            |to: u64| all.push((Purpose::Descriptor, Damage::Number { operand, from, to }));
         if from >> STRIDE == 0 && instruction.opcode.mnemonic == "add" {
             change(from * 2);
             continue;
         }
         if from >> SWIZZLE != 0 {
-            change(from ^ 3 << SWIZZLE);
+            change(from ^ (3 << SWIZZLE));
         }
         for field in [STRIDE, LEADING] {
             let value = from >> field & OFFSET;
             // One unit is what producers write where the field is ignored.
             if value > 1 {
-                change(from & !(OFFSET << field) | (value * 2 & OFFSET) << field);
+                change((from & !(OFFSET << field)) | (((value * 2) & OFFSET) << field));
             }
         }
     }

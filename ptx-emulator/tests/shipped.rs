@@ -185,3 +185,25 @@ fn mutations_end_in_a_module_or_a_place() {
     }
     assert!(parsed > 500 && refused > 2000, "{parsed} parsed, {refused} refused");
 }
+
+/// The other compiler whose PTX is at hand: it declares, names and initialises in other ways.
+#[test]
+fn modules_of_triton_print_and_parse_again() {
+    let folder = format!("{}/tests/triton", env!("CARGO_MANIFEST_DIR"));
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "ptx") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut module = Module::parse(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        let mut again = Module::parse(&module.to_string()).unwrap();
+        module.forget_lines();
+        again.forget_lines();
+        assert!(module == again, "{path:?} prints as another module");
+        assert_eq!(module.entries().count(), 1, "{path:?}");
+        count += 1;
+    }
+    assert_eq!(count, 12);
+}

@@ -157,7 +157,11 @@ impl Memory {
         Ok(&allocation.bytes[offset..offset + length as usize])
     }
 
-    pub(crate) fn bytes_mut(&mut self, address: u64, length: u64) -> Result<&mut [u8], MemoryError> {
+    pub(crate) fn bytes_mut(
+        &mut self,
+        address: u64,
+        length: u64,
+    ) -> Result<&mut [u8], MemoryError> {
         let index = self.index(address, length).ok_or_else(|| self.unmapped(address, length))?;
         let allocation = &mut self.allocations[index];
         let offset = (address - allocation.base) as usize;

@@ -200,9 +200,8 @@ impl Machine {
             layout.addresses[index] = Some(address);
             variables.push((variable.name.clone(), address, bytes));
         }
-        let kernels = self.initialise(&module, &layout).and_then(|()| {
-            lower_kernels(&module, &layout, ptx)
-        });
+        let kernels =
+            self.initialise(&module, &layout).and_then(|()| lower_kernels(&module, &layout, ptx));
         let kernels = match kernels {
             Ok(kernels) => kernels,
             Err(error) => {
@@ -423,17 +422,25 @@ fn check_launch(
     let LaunchConfig { grid, block, cluster, dynamic_shared_bytes } = *config;
     let threads = block.iter().try_fold(1u32, |product, value| product.checked_mul(*value));
     if threads.is_none_or(|threads| threads == 0 || threads > BLOCK_THREADS) || block[2] > 64 {
-        return refuse(format!("a block of {block:?} threads; at most {BLOCK_THREADS} are possible"));
+        return refuse(format!(
+            "a block of {block:?} threads; at most {BLOCK_THREADS} are possible"
+        ));
     }
     if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 {
-        return refuse(format!("a grid of {grid:?} blocks; 1 to (2³¹-1, 65535, 65535) are possible"));
+        return refuse(format!(
+            "a grid of {grid:?} blocks; 1 to (2³¹-1, 65535, 65535) are possible"
+        ));
     }
     let blocks = cluster.iter().try_fold(1u32, |product, value| product.checked_mul(*value));
     if blocks.is_none_or(|blocks| blocks == 0 || blocks > CLUSTER_BLOCKS) {
-        return refuse(format!("a cluster of {cluster:?} blocks; 1 to {CLUSTER_BLOCKS} are possible"));
+        return refuse(format!(
+            "a cluster of {cluster:?} blocks; 1 to {CLUSTER_BLOCKS} are possible"
+        ));
     }
     if grid.iter().zip(cluster).any(|(grid, cluster)| grid % cluster != 0) {
-        return refuse(format!("a grid of {grid:?} blocks is no multiple of clusters of {cluster:?}"));
+        return refuse(format!(
+            "a grid of {grid:?} blocks is no multiple of clusters of {cluster:?}"
+        ));
     }
     if let Some(required) = kernel.required_block
         && required != block
@@ -448,7 +455,9 @@ fn check_launch(
     if let Some(required) = kernel.required_cluster
         && required != cluster
     {
-        return refuse(format!("a cluster of {cluster:?} blocks; the kernel requires {required:?}"));
+        return refuse(format!(
+            "a cluster of {cluster:?} blocks; the kernel requires {required:?}"
+        ));
     }
     let wanted = kernel.parameter_bytes as usize;
     if parameters.len() != wanted || wanted > PARAMETER_BYTES {
@@ -457,11 +466,9 @@ fn check_launch(
     }
     let shared = kernel.dynamic_shared_offset.checked_add(dynamic_shared_bytes);
     match shared {
-        Some(shared) if shared <= SHARED_BYTES => Ok(if dynamic_shared_bytes == 0 {
-            kernel.static_shared_bytes
-        } else {
-            shared
-        }),
+        Some(shared) if shared <= SHARED_BYTES => {
+            Ok(if dynamic_shared_bytes == 0 { kernel.static_shared_bytes } else { shared })
+        }
         _ => refuse(format!(
             "{dynamic_shared_bytes} bytes of dynamic shared memory behind {} static ones; a block \
              has at most {SHARED_BYTES}, of which {} are the system's",

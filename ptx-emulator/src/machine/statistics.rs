@@ -80,12 +80,13 @@ impl Statistics {
             let mut deepest = 0;
             let mut depth = [0u8; 32];
             let mut words = [[0u64; 4]; 32];
-            for lane in part * lanes_a_part..(part + 1) * lanes_a_part {
+            let lanes = addresses.iter().enumerate().skip(part * lanes_a_part).take(lanes_a_part);
+            for (lane, address) in lanes {
                 if mask >> lane & 1 == 0 {
                     continue;
                 }
                 for word in 0..u64::from(bytes.div_ceil(4)) {
-                    let word = addresses[lane] / 4 + word;
+                    let word = address / 4 + word;
                     let bank = (word % 32) as usize;
                     let known = &mut words[bank];
                     let count = depth[bank] as usize;

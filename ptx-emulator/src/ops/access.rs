@@ -145,9 +145,9 @@ pub(crate) fn addresses(address: Address, context: &Context<'_>) -> Addresses {
     let registers = &context.frame.registers;
     let offset = address.offset;
     match address.base {
-        AddressBase::Double(row) => registers
-            .doubles(Source64::Register(row))
-            .map(|own| own.wrapping_add_signed(offset)),
+        AddressBase::Double(row) => {
+            registers.doubles(Source64::Register(row)).map(|own| own.wrapping_add_signed(offset))
+        }
         AddressBase::Word(row) => registers
             .words(Source32::Register(row))
             .map(|own| own.wrapping_add(offset as u32).into()),

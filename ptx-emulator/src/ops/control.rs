@@ -103,7 +103,9 @@ fn lower_call(form: &mut Form<'_, '_>) -> Result<Call, Problem> {
     };
     drop(operands);
     let callee = match function {
-        Operand::Name(Reference::Function(index)) => Callee::Direct(form.lowering().callee(*index)?),
+        Operand::Name(Reference::Function(index)) => {
+            Callee::Direct(form.lowering().callee(*index)?)
+        }
         operand => Callee::Indirect(form.source64_of(operand, DataType::U64)?),
     };
     let mut places = |list: &[Operand]| {

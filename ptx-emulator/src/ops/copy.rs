@@ -1,4 +1,6 @@
-//! placeholder
+//! Asynchronous copies. None of their instructions is lowered yet; only the places that the
+//! scheduler asks are here: nothing is ever in flight.
+
 use crate::execute::block::Cluster;
 use crate::execute::grid::{EngineFault, GridState};
 use crate::execute::{Context, Flow, Outcome};
@@ -38,7 +40,7 @@ pub(crate) fn perform_due(
 }
 
 pub(crate) fn lower(_form: &mut Form<'_, '_>) -> Result<(), Problem> {
-    Err("not supported".to_owned())
+    Err("this instruction is not supported yet".to_owned())
 }
 
 pub(crate) fn execute(_own: &Copy, _context: &mut Context<'_>) -> Outcome<Flow> {

@@ -1,4 +1,6 @@
-//! placeholder
+//! Barriers in shared memory. None of their instructions is lowered yet; only their place in a
+//! block is here.
+
 use crate::execute::{Context, Flow, Outcome};
 use crate::program::{Form, Problem};
 
@@ -14,7 +16,7 @@ impl Mbarriers {
 }
 
 pub(crate) fn lower(_form: &mut Form<'_, '_>) -> Result<(), Problem> {
-    Err("not supported".to_owned())
+    Err("this instruction is not supported yet".to_owned())
 }
 
 pub(crate) fn execute(_own: &Mbarrier, _context: &mut Context<'_>) -> Outcome<Flow> {

@@ -73,10 +73,8 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         return Err(format!("a vector of {length} elements is wanted"));
     }
     let operation = if is_store {
-        let from = elements
-            .iter()
-            .map(|own| form.any_of(own, element))
-            .collect::<Result<_, Problem>>()?;
+        let from =
+            elements.iter().map(|own| form.any_of(own, element)).collect::<Result<_, Problem>>()?;
         Memory::Store(Box::new(Store { access, order, element, to: address, from }))
     } else {
         let to = elements
@@ -246,7 +244,8 @@ fn same_values(
             first = Some(lane);
             continue;
         };
-        if region.offsets[lane] != region.offsets[other] || data[lane][..size] != data[other][..size]
+        if region.offsets[lane] != region.offsets[other]
+            || data[lane][..size] != data[other][..size]
         {
             return false;
         }

@@ -1,14 +1,14 @@
 //! `mov`, also between vectors and scalars, and `cvta`.
 
 use crate::execute::Context;
-use crate::module::{Operand, StateSpace};
 use crate::machine::window;
+use crate::module::{Operand, StateSpace};
+use crate::ops::Operation;
 use crate::program::operand::{
     Any, Destination, File, Source32, Source64, Source128, SourcePredicate,
 };
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
-use crate::ops::Operation;
 
 /// A move.
 #[derive(Clone, Debug)]
@@ -213,25 +213,23 @@ pub(crate) fn execute(operation: &Mov, context: &mut Context<'_>) {
         }
         Mov::PackDouble(to, [low, high]) => {
             let (low, high) = (registers.words(*low), registers.words(*high));
-            let values = std::array::from_fn(|lane| {
-                u64::from(low[lane]) | u64::from(high[lane]) << 32
-            });
+            let values =
+                std::array::from_fn(|lane| u64::from(low[lane]) | u64::from(high[lane]) << 32);
             registers.set_doubles(*to, mask, &values);
         }
         Mov::PackQuarters(to, pieces) => {
             let pieces = pieces.map(|own| registers.words(own));
             let values = std::array::from_fn(|lane| {
-                (0..4).rev().fold(0, |value, piece| {
-                    value << 16 | u64::from(pieces[piece][lane] & 0xFFFF)
-                })
+                (0..4)
+                    .rev()
+                    .fold(0, |value, piece| value << 16 | u64::from(pieces[piece][lane] & 0xFFFF))
             });
             registers.set_doubles(*to, mask, &values);
         }
         Mov::PackQuad(to, [low, high]) => {
             let (low, high) = (registers.doubles(*low), registers.doubles(*high));
-            let values = std::array::from_fn(|lane| {
-                u128::from(low[lane]) | u128::from(high[lane]) << 64
-            });
+            let values =
+                std::array::from_fn(|lane| u128::from(low[lane]) | u128::from(high[lane]) << 64);
             registers.set_quads(*to, mask, &values);
         }
         Mov::PackWords(to, pieces) => {

@@ -1,4 +1,6 @@
-//! placeholder
+//! Matrix products of warpgroups. None of their instructions is lowered yet; only the place that
+//! the executor asks is here: no register is ever owned.
+
 use crate::execute::{Context, Flow, Outcome};
 use crate::program::{Form, Problem, Touch};
 
@@ -25,7 +27,7 @@ impl WarpState {
 }
 
 pub(crate) fn lower(_form: &mut Form<'_, '_>) -> Result<(), Problem> {
-    Err("not supported".to_owned())
+    Err("this instruction is not supported yet".to_owned())
 }
 
 pub(crate) fn execute(_own: &Operation, _context: &mut Context<'_>) -> Outcome<Flow> {

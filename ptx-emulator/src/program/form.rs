@@ -123,9 +123,24 @@ impl<'f, 'm> Form<'f, 'm> {
     /// Takes what only tells caches something. Returns how many trailing operands belong to it.
     pub(crate) fn take_cache_hints(&mut self) -> usize {
         const HINTS: &[&str] = &[
-            "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal",
-            "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
-            "L2::64B", "L2::128B", "L2::256B", "L2::evict_normal", "L2::evict_first",
+            "ca",
+            "cg",
+            "cs",
+            "lu",
+            "cv",
+            "wb",
+            "wt",
+            "nc",
+            "L1::evict_normal",
+            "L1::evict_unchanged",
+            "L1::evict_first",
+            "L1::evict_last",
+            "L1::no_allocate",
+            "L2::64B",
+            "L2::128B",
+            "L2::256B",
+            "L2::evict_normal",
+            "L2::evict_first",
             "L2::evict_last",
         ];
         for (own, taken) in &mut self.modifiers {
@@ -430,7 +445,9 @@ impl<'f, 'm> Form<'f, 'm> {
     /// A destination whose register may be wider than the value.
     pub(crate) fn wide_of(&mut self, operand: &Operand, ty: DataType) -> Result<Wide, Problem> {
         match self.register(operand) {
-            Some((File::Double, _)) => Ok(Wide::Double(self.destination_of(operand, File::Double)?)),
+            Some((File::Double, _)) => {
+                Ok(Wide::Double(self.destination_of(operand, File::Double)?))
+            }
             Some((File::Quad, _)) => Ok(Wide::Quad(self.destination_of(operand, File::Quad)?)),
             _ if ty.bits() == 64 && *operand == Operand::Sink => {
                 Ok(Wide::Double(Destination(None)))
@@ -567,9 +584,7 @@ fn immediate64(immediate: Immediate, ty: DataType) -> u64 {
     match immediate {
         Immediate::Signed(value) => value as u64,
         Immediate::Unsigned(value) => value,
-        Immediate::Single(bits) if ty == DataType::F64 => {
-            f64::from(f32::from_bits(bits)).to_bits()
-        }
+        Immediate::Single(bits) if ty == DataType::F64 => f64::from(f32::from_bits(bits)).to_bits(),
         Immediate::Single(bits) => bits.into(),
         Immediate::Double(bits) => bits,
     }

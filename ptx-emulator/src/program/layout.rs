@@ -113,9 +113,7 @@ impl ModuleLayout {
                 };
                 let address = address.ok_or("an address that is not known at load")?;
                 let address = address.wrapping_add_signed(*offset);
-                mask.map_or(address, |mask| {
-                    (address & mask) >> mask.trailing_zeros().min(63)
-                })
+                mask.map_or(address, |mask| (address & mask) >> mask.trailing_zeros().min(63))
             }
         };
         let element = variable.scalar.bytes().unwrap_or(1) as usize;
@@ -184,7 +182,8 @@ impl SharedLayout {
                 Some(bytes) if variable.linkage != Some(crate::module::Linkage::Extern) => {
                     let offset = align_up(layout.end.into(), alignment(variable));
                     let end = offset.checked_add(bytes)?;
-                    layout.end = u32::try_from(end).ok().filter(|end| *end < window::BLOCK_SHARED)?;
+                    layout.end =
+                        u32::try_from(end).ok().filter(|end| *end < window::BLOCK_SHARED)?;
                     layout.offsets.insert(name, offset as u32);
                 }
                 _ => {

@@ -11,9 +11,7 @@ use super::operand::{File, Guard};
 use super::{Code, Instruction, Kernel, Origin, Touch};
 use crate::execute::registers::RegisterCounts;
 use crate::machine::LoadError;
-use crate::module::{
-    Body, Function, FunctionKind, Initialiser, Module, Reference, StateSpace,
-};
+use crate::module::{Body, Function, FunctionKind, Initialiser, Module, Reference, StateSpace};
 use crate::ops::{self, Operation};
 
 /// Lowers every entry of a module, and for their errors the functions that none reaches.
@@ -62,10 +60,8 @@ fn reachable(module: &Module, entry: usize) -> Vec<usize> {
         for instruction in &body.instructions {
             for operand in &instruction.operands {
                 for_each_reference(operand, &mut |reference| {
-                    indirect |= matches!(
-                        reference,
-                        Reference::Prototype(_) | Reference::CallTargets(_)
-                    );
+                    indirect |=
+                        matches!(reference, Reference::Prototype(_) | Reference::CallTargets(_));
                     add(reference);
                 });
             }
@@ -113,8 +109,8 @@ fn lower_kernel(
             return Err(refuse(own, "it is called but has no body"));
         };
         let target = Target { module, layout, shared: &shared, indices: &function_indices };
-        let lowering = Lowering::new(target, index, own, body)
-            .map_err(|problem| refuse(own, &problem))?;
+        let lowering =
+            Lowering::new(target, index, own, body).map_err(|problem| refuse(own, &problem))?;
         codes.push(lowering.run(text, &mut kinds)?);
     }
     let directive = |word: &str| {
@@ -132,9 +128,8 @@ fn lower_kernel(
         static_shared_bytes: shared.end,
         dynamic_shared_offset: shared.dynamic,
         required_block: directive(".reqntid"),
-        maximum_threads: directive(".maxntid").map(|own| {
-            own.iter().fold(1u32, |product, value| product.saturating_mul(*value))
-        }),
+        maximum_threads: directive(".maxntid")
+            .map(|own| own.iter().fold(1u32, |product, value| product.saturating_mul(*value))),
         required_cluster: directive(".reqnctapercluster"),
         kinds: kinds.names,
     })
@@ -296,14 +291,8 @@ impl<'m> Lowering<'m> {
         starts.push(self.code.len() as u32);
         // A function whose text ends without `ret` returns there.
         self.emit(Operation::Control(ops::control::Control::Return));
-        let last = origins.last().copied();
-        let line = self.function.line;
         let kind = kinds.index("ret".to_owned());
-        origins.push(Origin { line, location: None, kind, ..last.unwrap_or(Origin {
-            line,
-            location: None,
-            kind,
-        }) });
+        origins.push(Origin { line: self.function.line, location: None, kind });
         let labels: Vec<u32> = self
             .body
             .labels

@@ -29,7 +29,7 @@ mod sync;
 mod tests;
 
 pub(crate) use access::{AsyncAccess, AsyncOrigin, LaneAccess, Overlap, Proxy, Strength};
-pub(crate) use report::{RaceKind, Report, Who};
+pub(crate) use report::{RaceKind, Report};
 pub(crate) use shadow::{Shadow, Uninitialised};
 pub(crate) use stamp::{Actor, Agent, Role, WarpId};
 pub(crate) use sync::{Modification, SyncClock};

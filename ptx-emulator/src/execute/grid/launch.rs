@@ -11,7 +11,6 @@ use crate::execute::report::{Report, ReportKind};
 use crate::execute::warp::{Frame, Path, PathState, Warp};
 use crate::machine::LoadedKernel;
 use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
-use crate::ops::copy::Engine;
 use crate::program::align_up;
 use crate::race::Shadow;
 
@@ -28,12 +27,8 @@ pub(crate) type Counts = Vec<Vec<(u64, u64)>>;
 
 /// Runs all blocks of a grid to their end.
 pub(crate) fn run_grid(kernel: &LoadedKernel<'_>, grid: &mut GridState) -> Result<(), Box<Report>> {
-    let mut counts: Counts = kernel
-        .kernel
-        .functions
-        .iter()
-        .map(|code| vec![(0, 0); code.instructions.len()])
-        .collect();
+    let mut counts: Counts =
+        kernel.kernel.functions.iter().map(|code| vec![(0, 0); code.instructions.len()]).collect();
     let result = run_clusters(kernel, grid, &mut counts);
     for (code, counts) in kernel.kernel.functions.iter().zip(&counts) {
         for (origin, (warps, threads)) in code.origins.iter().zip(counts) {
@@ -174,7 +169,7 @@ fn start_cluster(kernel: &LoadedKernel<'_>, grid: &mut GridState, index: [u32; 3
         }
     }
     let threads = blocks.iter().map(|block| block.live_threads).sum();
-    Cluster { blocks, barrier: ClusterBarrier::new(threads), engine: Engine::default(), index }
+    Cluster { blocks, barrier: ClusterBarrier::new(threads), engine: Default::default(), index }
 }
 
 fn start_block(

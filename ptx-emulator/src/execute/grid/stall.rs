@@ -66,11 +66,7 @@ pub(super) fn fault_report(
         thread: thread.and_then(|lane| who.warp.threads.get(lane as usize).copied()),
         lanes,
     };
-    Box::new(Report {
-        kind: *fault.kind,
-        kernel: kernel.kernel.name.clone(),
-        place: Some(place),
-    })
+    Box::new(Report { kind: *fault.kind, kernel: kernel.kernel.name.clone(), place: Some(place) })
 }
 
 /// The report of a fault of an engine: what it does was issued earlier.
