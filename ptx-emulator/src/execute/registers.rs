@@ -28,6 +28,8 @@ pub(crate) struct Registers {
     words: Vec<Words>,
     doubles: Vec<Doubles>,
     quads: Vec<Quads>,
+    /// The carry flag of each lane.
+    carry: u32,
 }
 
 /// The lanes of a mask, lowest first.
@@ -61,7 +63,18 @@ impl Registers {
             words: vec![words; counts.words as usize],
             doubles: vec![doubles; counts.doubles as usize],
             quads: vec![[u128::from(noise) * 0x1_0001; 32]; counts.quads as usize],
+            carry: (noise >> 32) as u32,
         }
+    }
+
+    /// The carry flags, one bit a lane.
+    pub(crate) fn carry(&self) -> u32 {
+        self.carry
+    }
+
+    /// Sets the carry flags of the lanes in `mask` to the bits of `values`.
+    pub(crate) fn set_carry(&mut self, mask: u32, values: u32) {
+        self.carry = (self.carry & !mask) | (values & mask);
     }
 
     /// The lanes an instruction is executed by, among those of a path.

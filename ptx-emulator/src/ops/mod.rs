@@ -5,6 +5,9 @@ pub(crate) mod access;
 pub(crate) mod barrier;
 pub(crate) mod control;
 pub(crate) mod copy;
+pub(crate) mod integer;
+pub(crate) mod lanewise;
+pub(crate) mod logic;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod mov;
@@ -22,6 +25,9 @@ pub(crate) enum Operation {
     Barrier(barrier::Barrier),
     Control(control::Control),
     Copy(Box<copy::Copy>),
+    Integer(integer::Integer),
+    Lanewise(lanewise::Lanewise),
+    Logic(logic::Logic),
     Mbarrier(Box<mbarrier::Mbarrier>),
     Memory(memory::Memory),
     Mov(mov::Mov),
@@ -50,6 +56,21 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         "mbarrier" => mbarrier::lower(form),
         "cp" => copy::lower(form),
         "wgmma" => wgmma::lower(form),
+        "add" | "sub" | "mul" | "mad" | "div" | "min" | "max" | "neg" | "abs"
+            if integer::is_integer(form) =>
+        {
+            integer::lower(form)
+        }
+        "addc" | "subc" | "madc" | "mul24" | "mad24" | "rem" | "sad" | "dp4a" | "dp2a" => {
+            integer::lower(form)
+        }
+        "clz" | "popc" | "brev" | "bfind" | "fns" | "bfe" | "bfi" | "bmsk" | "szext" => {
+            integer::lower(form)
+        }
+        "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" => {
+            logic::lower(form)
+        }
+        "selp" | "slct" | "set" | "setp" | "testp" | "copysign" => logic::lower(form),
         mnemonic => Err(format!("instruction `{mnemonic}` is not supported")),
     }
 }
@@ -59,6 +80,9 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
 pub(crate) fn execute(operation: &Operation, context: &mut Context<'_>) -> Outcome<Flow> {
     match operation {
         Operation::Nothing => {}
+        Operation::Lanewise(own) => lanewise::execute(own, context),
+        Operation::Logic(own) => logic::execute(own, context),
+        Operation::Integer(own) => integer::execute(own, context)?,
         Operation::Mov(own) => mov::execute(own, context),
         Operation::Special(own) => special::execute(own, context),
         Operation::Memory(own) => memory::execute(own, context)?,
