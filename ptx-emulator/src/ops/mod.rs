@@ -4,10 +4,12 @@
 pub(crate) mod access;
 pub(crate) mod barrier;
 pub(crate) mod control;
+pub(crate) mod convert;
 pub(crate) mod copy;
 pub(crate) mod integer;
 pub(crate) mod lanewise;
 pub(crate) mod logic;
+pub(crate) mod float;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod mov;
@@ -24,10 +26,12 @@ pub(crate) enum Operation {
     Nothing,
     Barrier(barrier::Barrier),
     Control(control::Control),
+    Convert(convert::Convert),
     Copy(Box<copy::Copy>),
     Integer(integer::Integer),
     Lanewise(lanewise::Lanewise),
     Logic(logic::Logic),
+    Float(float::Float),
     Mbarrier(Box<mbarrier::Mbarrier>),
     Memory(memory::Memory),
     Mov(mov::Mov),
@@ -52,6 +56,13 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" => {
             control::lower(form)
         }
+        "abs" | "add" | "div" | "fma" | "mad" | "max" | "min" | "mul" | "neg" | "sub"
+            if float::is_float(form) =>
+        {
+            float::lower(form)
+        }
+        "cos" | "ex2" | "lg2" | "rcp" | "rsqrt" | "sin" | "sqrt" | "tanh" => float::lower(form),
+        "cvt" => convert::lower(form),
         "bar" | "barrier" => barrier::lower(form),
         "mbarrier" => mbarrier::lower(form),
         "cp" => copy::lower(form),
@@ -83,6 +94,8 @@ pub(crate) fn execute(operation: &Operation, context: &mut Context<'_>) -> Outco
         Operation::Lanewise(own) => lanewise::execute(own, context),
         Operation::Logic(own) => logic::execute(own, context),
         Operation::Integer(own) => integer::execute(own, context)?,
+        Operation::Convert(own) => convert::execute(own, context),
+        Operation::Float(own) => float::execute(own, context),
         Operation::Mov(own) => mov::execute(own, context),
         Operation::Special(own) => special::execute(own, context),
         Operation::Memory(own) => memory::execute(own, context)?,

@@ -213,6 +213,18 @@ impl<'f, 'm> Form<'f, 'm> {
         }
     }
 
+    /// The declared width in bits of the register that operand `index` names, and 32 for `_`.
+    /// Rows of words do not tell registers of 8 and 16 bits from those of 32.
+    pub(crate) fn register_bits(&self, index: usize) -> Result<u32, Problem> {
+        let operand = self.operand(index)?;
+        let (Operand::Name(Reference::Register(own))
+        | Operand::Component(Reference::Register(own), _)) = operand
+        else {
+            return Ok(32);
+        };
+        Ok(self.lowering.register_bits(*own).unwrap_or(32))
+    }
+
     fn symbol(&self, operand: &Operand) -> Result<Option<Symbol>, Problem> {
         let (name, offset) = match operand {
             Operand::Name(name) => (*name, 0),

@@ -354,6 +354,14 @@ impl<'m> Lowering<'m> {
         self.rows.get(index as usize).copied()
     }
 
+    /// The declared width of a register in bits; predicates have one.
+    pub(super) fn register_bits(&self, index: u32) -> Option<u32> {
+        let group = self.body.registers.iter().find(|own| {
+            (own.first..own.first.saturating_add(own.length())).contains(&index)
+        })?;
+        Some(group.scalar.bytes().map_or(1, |bytes| bytes as u32 * 8))
+    }
+
     pub(super) fn temporary(&mut self, file: File) -> u32 {
         let count = count_mut(&mut self.counts, file);
         *count += 1;
