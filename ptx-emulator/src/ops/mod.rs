@@ -2,16 +2,20 @@
 //! executes it for the lanes of a warp at once.
 
 pub(crate) mod access;
+pub(crate) mod atomic;
 pub(crate) mod barrier;
+pub(crate) mod collective;
 pub(crate) mod control;
 pub(crate) mod convert;
 pub(crate) mod copy;
+pub(crate) mod fence;
+pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod lanewise;
 pub(crate) mod logic;
-pub(crate) mod float;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
+pub(crate) mod misc;
 pub(crate) mod mov;
 pub(crate) mod special;
 pub(crate) mod wgmma;
@@ -24,7 +28,9 @@ use crate::program::{Form, Problem};
 pub(crate) enum Operation {
     /// Something without an effect here, such as a prefetch.
     Nothing,
+    Atomic(Box<atomic::Atomic>),
     Barrier(barrier::Barrier),
+    Collective(collective::Collective),
     Control(control::Control),
     Convert(convert::Convert),
     Copy(Box<copy::Copy>),
@@ -32,8 +38,10 @@ pub(crate) enum Operation {
     Lanewise(lanewise::Lanewise),
     Logic(logic::Logic),
     Float(float::Float),
+    Fence(fence::Fence),
     Mbarrier(Box<mbarrier::Mbarrier>),
     Memory(memory::Memory),
+    Misc(Box<misc::Misc>),
     Mov(mov::Mov),
     Special(special::Fetch),
     Wgmma(Box<wgmma::Operation>),
@@ -63,9 +71,16 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         }
         "cos" | "ex2" | "lg2" | "rcp" | "rsqrt" | "sin" | "sqrt" | "tanh" => float::lower(form),
         "cvt" => convert::lower(form),
+        "activemask" | "elect" | "match" | "redux" | "shfl" | "vote" => collective::lower(form),
+        "atom" | "red" => atomic::lower(form),
         "bar" | "barrier" => barrier::lower(form),
         "mbarrier" => mbarrier::lower(form),
         "cp" => copy::lower(form),
+        "fence" | "membar" => fence::lower(form),
+        "applypriority" | "createpolicy" | "discard" | "getctarank" | "griddepcontrol"
+        | "isspacep" | "mapa" | "pmevent" | "prefetch" | "prefetchu" | "setmaxnreg" => {
+            misc::lower(form)
+        }
         "wgmma" => wgmma::lower(form),
         "add" | "sub" | "mul" | "mad" | "div" | "min" | "max" | "neg" | "abs"
             if integer::is_integer(form) =>
@@ -100,6 +115,10 @@ pub(crate) fn execute(operation: &Operation, context: &mut Context<'_>) -> Outco
         Operation::Special(own) => special::execute(own, context),
         Operation::Memory(own) => memory::execute(own, context)?,
         Operation::Control(own) => return control::execute(own, context),
+        Operation::Atomic(own) => atomic::execute(own, context)?,
+        Operation::Collective(own) => return collective::execute(own, context),
+        Operation::Fence(own) => fence::execute(own, context)?,
+        Operation::Misc(own) => return misc::execute(own, context),
         Operation::Barrier(own) => return barrier::execute(own, context),
         Operation::Mbarrier(own) => return mbarrier::execute(own, context),
         Operation::Copy(own) => return copy::execute(own, context),

@@ -356,9 +356,11 @@ impl<'m> Lowering<'m> {
 
     /// The declared width of a register in bits; predicates have one.
     pub(super) fn register_bits(&self, index: u32) -> Option<u32> {
-        let group = self.body.registers.iter().find(|own| {
-            (own.first..own.first.saturating_add(own.length())).contains(&index)
-        })?;
+        let group = self
+            .body
+            .registers
+            .iter()
+            .find(|own| (own.first..own.first.saturating_add(own.length())).contains(&index))?;
         Some(group.scalar.bytes().map_or(1, |bytes| bytes as u32 * 8))
     }
 
@@ -427,6 +429,18 @@ impl<'m> Lowering<'m> {
         let index = defined(self.target.module, index);
         let found = self.target.indices.get(index).copied().flatten();
         found.ok_or_else(|| "it calls a function without a body".to_owned())
+    }
+
+    /// Where the module's constant variables lie in global memory: from, to.
+    pub(crate) fn constant_ranges(&self) -> Box<[(u64, u64)]> {
+        let variables = self.target.module.variables.iter().enumerate();
+        variables
+            .filter(|(_, own)| own.space == StateSpace::Const)
+            .filter_map(|(index, own)| {
+                let from = self.variable_address(index)?;
+                Some((from, from.saturating_add(own.bytes()?)))
+            })
+            .collect()
     }
 
     /// The labels of a `.branchtargets`.

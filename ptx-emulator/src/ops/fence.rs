@@ -1,0 +1,140 @@
+//! `fence` and `membar`.
+
+use super::access::Space;
+use super::memory::take_scope;
+use crate::execute::registers::lanes;
+use crate::execute::report::{Fault, ReportKind};
+use crate::execute::{Context, Outcome, check_alignment};
+use crate::machine::window::{self, Window};
+use crate::ops::Operation;
+use crate::program::operand::Address;
+use crate::program::{Form, Problem};
+
+/// The size of a tensor map in bytes, the only one its fence takes.
+const TENSOR_MAP_BYTES: u64 = 128;
+/// What the address of a tensor map is a multiple of.
+const TENSOR_MAP_ALIGNMENT: u64 = 64;
+
+/// A fence.
+#[derive(Clone, Debug)]
+pub(crate) enum Fence {
+    /// Between accesses of the generic proxy. Scopes, and the kinds of memory that a
+    /// `.sync_restrict` names, do not matter: more is ordered than the instruction promises.
+    Generic,
+    /// Between the generic and the async proxy.
+    Proxy,
+    /// Both. Of a `.tensormap::generic.acquire` the tensor map that is read next.
+    Both(Option<Address>),
+}
+
+/// Lowers `fence` and `membar`.
+pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    if form.mnemonic() == "membar"
+        && form.take_one(&[("gl", ()), ("cta", ()), ("sys", ())]).is_some()
+    {
+        return finish(form, Fence::Generic);
+    }
+    if form.take("proxy") {
+        return lower_proxy(form);
+    }
+    if form.mnemonic() == "membar" {
+        return Err("a level is missing".to_owned());
+    }
+    if form.take("mbarrier_init") {
+        if !form.take("release") || !form.take("cluster") {
+            return Err("`.mbarrier_init` takes `.release.cluster`".to_owned());
+        }
+        return finish(form, Fence::Generic);
+    }
+    form.take_one(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
+    take_restriction(form);
+    if !["cta", "cluster", "gpu", "sys"].iter().any(|scope| form.has(scope)) {
+        return Err("a scope is missing".to_owned());
+    }
+    take_scope(form);
+    finish(form, Fence::Generic)
+}
+
+fn take_restriction(form: &mut Form<'_, '_>) -> bool {
+    let restrictions = [("sync_restrict::shared::cta", ()), ("sync_restrict::shared::cluster", ())];
+    form.take_one(&restrictions).is_some()
+}
+
+fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    if form.take("alias") {
+        // No memory here has two virtual addresses.
+        form.finish()?;
+        form.expect(0)?;
+        form.emit(Operation::Nothing);
+        return Ok(());
+    }
+    if form.take("async") {
+        Space::take(form);
+        return finish(form, Fence::Proxy);
+    }
+    let is_map = form.take("tensormap::generic");
+    if !is_map && !form.take("async::generic") {
+        return Err("this proxy is not supported".to_owned());
+    }
+    let acquires = form.take("acquire");
+    if !acquires && !form.take("release") {
+        return Err("`.acquire` or `.release` is missing".to_owned());
+    }
+    if !is_map && !take_restriction(form) {
+        return Err("`.sync_restrict` is missing".to_owned());
+    }
+    take_scope(form);
+    if !(is_map && acquires) {
+        return finish(form, Fence::Both(None));
+    }
+    form.finish()?;
+    form.expect(2)?;
+    if form.constant(1)? != TENSOR_MAP_BYTES as i64 {
+        return Err(format!("a tensor map has {TENSOR_MAP_BYTES} bytes"));
+    }
+    let address = form.address(0, None)?;
+    form.emit(Operation::Fence(Fence::Both(Some(address))));
+    Ok(())
+}
+
+fn finish(form: &mut Form<'_, '_>, fence: Fence) -> Result<(), Problem> {
+    form.finish()?;
+    form.expect(0)?;
+    form.emit(Operation::Fence(fence));
+    Ok(())
+}
+
+/// Executes a fence.
+pub(crate) fn execute(fence: &Fence, context: &mut Context<'_>) -> Outcome {
+    let (warp, mask) = (context.warp.id, context.mask);
+    if let Fence::Both(Some(address)) = fence {
+        check_map(*address, context)?;
+    }
+    if !matches!(fence, Fence::Proxy) {
+        context.grid.races.fence(warp, mask);
+    }
+    if !matches!(fence, Fence::Generic) {
+        context.grid.races.proxy_fence(warp, mask);
+    }
+    Ok(())
+}
+
+/// The tensor map must lie in global memory.
+fn check_map(address: Address, context: &mut Context<'_>) -> Outcome {
+    let addresses = super::access::addresses(address, context);
+    for lane in lanes(context.mask) {
+        let address = addresses[lane];
+        check_alignment("tensor map fence", "global", address, TENSOR_MAP_ALIGNMENT)
+            .map_err(|kind| Fault::at_lane(lane, kind))?;
+        let memory = &mut context.grid.memory;
+        let is_global = window::window(address) == Window::Global;
+        if !is_global || memory.find(address, TENSOR_MAP_BYTES).is_none() {
+            let hint = memory.hint(address);
+            let (access, space) = ("tensor map fence", "global");
+            let bytes = TENSOR_MAP_BYTES;
+            let kind = ReportKind::OutOfBounds { access, space, address, bytes, hint };
+            return Err(Fault::at_lane(lane, kind));
+        }
+    }
+    Ok(())
+}
