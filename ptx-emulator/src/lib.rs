@@ -1,10 +1,9 @@
 //! PTX on the CPU.
 //!
-//! **What executes today is small**: `mov`, `cvta`, `ld`, `st`, branches, calls, barriers of warps,
-//! blocks and clusters, with bounds, alignment, races, uninitialised shared memory, misuse of
-//! barriers, deadlocks and endless loops reported. Every other instruction is refused by
-//! [`Machine::load`], by its name and line; the arithmetic, the tensor copies and the matrix
-//! products exist as tested modules that no instruction calls yet.
+//! A [`Machine`] loads PTX, holds memory and launches kernels; checkers report what is wrong with
+//! them. **Not every instruction executes yet**: `mbarrier`, asynchronous copies and matrix products
+//! are refused by [`Machine::load`], by name and line. Their maths exists as tested modules that no
+//! instruction calls yet.
 //!
 //! [`Module::parse`] reads a text and resolves every name: registers to dense indices, labels to
 //! instructions, symbols to what they name. Blocks in braces, which inline assembly brings, have

@@ -361,7 +361,7 @@ impl<'m> Lowering<'m> {
             .registers
             .iter()
             .find(|own| (own.first..own.first.saturating_add(own.length())).contains(&index))?;
-        Some(group.scalar.bytes().map_or(1, |bytes| bytes as u32 * 8))
+        Some(group.scalar.bytes().map_or(1, |bytes| bytes * 8))
     }
 
     pub(super) fn temporary(&mut self, file: File) -> u32 {

@@ -51,8 +51,8 @@ fn multiply32(half: Half, ty: DataType) -> WordOfWords {
     match (half, ty) {
         (Low, S16 | U16) => |a, b| each2(a, b, |a, b| low16(a.wrapping_mul(b))),
         (Low, _) => |a, b| each2(a, b, u32::wrapping_mul),
-        (High, U16) => |a, b| each2(a, b, |a, b| high_u16(a, b)),
-        (High, S16) => |a, b| each2(a, b, |a, b| high_s16(a, b)),
+        (High, U16) => |a, b| each2(a, b, high_u16),
+        (High, S16) => |a, b| each2(a, b, high_s16),
         (High, S32) => |a, b| each2(a, b, numeric::multiply_high_s32),
         (High, _) => |a, b| each2(a, b, numeric::multiply_high_u32),
     }

@@ -62,8 +62,11 @@ fn ask<N: Number>(
     lane_mask(a, b, |a, b| holds(N::value(a), N::value(b)))
 }
 
+/// Compares two rows; one bit a lane.
+type CompareRows<B> = fn(&[B; 32], &[B; 32]) -> u32;
+
 /// The function that compares rows of numbers.
-fn rows<N: Number>(comparison: Comparison) -> fn(&[N::Bits; 32], &[N::Bits; 32]) -> u32 {
+fn rows<N: Number>(comparison: Comparison) -> CompareRows<N::Bits> {
     // A comparison with NaN is false; the unordered ones are the opposites of ordered ones.
     match comparison {
         Comparison::Equal => |a, b| ask::<N>(a, b, |a, b| a == b),
