@@ -1,0 +1,3 @@
+//! x
+use crate::cases::Case;
+pub fn cases() -> Vec<Case> { Vec::new() }

@@ -1,0 +1,194 @@
+//! Floating-point arithmetic.
+
+use crate::cases::{Case, Compare, Out, lanes_with};
+use crate::numbers::{Format, floats, packed};
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    rounded(&mut cases);
+    half(&mut cases);
+    signs(&mut cases);
+    approximate(&mut cases);
+    cases
+}
+
+/// A form whose operands and result are of one format, or pairs of it.
+fn form(cases: &mut Vec<Case>, form: &str, format: Format, operands: usize, compare: Compare) {
+    let pairs = form.contains("x2");
+    let columns = if pairs {
+        packed(form, format, operands, 64)
+    } else {
+        floats(form, format, operands, 64)
+    };
+    let text = ["%a", "%a, %b", "%a, %b, %c"][operands - 1];
+    let bits = if pairs { 32 } else { format.bytes() as u32 * 8 };
+    let body = format!("{form} %x, {text};");
+    let name = format!("float/{form}");
+    cases.push(lanes_with(&name, &columns, &[Out::of(bits)], &body, "", compare));
+}
+
+fn exact(cases: &mut Vec<Case>, name: &str, format: Format, operands: usize) {
+    form(cases, name, format, operands, Compare::Exact(format));
+}
+
+fn rounded(cases: &mut Vec<Case>) {
+    for rounding in ["rn", "rz", "rm", "rp"] {
+        for (operation, operands) in
+            [("add", 2), ("sub", 2), ("mul", 2), ("fma", 3), ("div", 2), ("rcp", 1), ("sqrt", 1)]
+        {
+            exact(cases, &format!("{operation}.{rounding}.f64"), Format::F64, operands);
+            exact(cases, &format!("{operation}.{rounding}.f32"), Format::F32, operands);
+            exact(cases, &format!("{operation}.{rounding}.ftz.f32"), Format::F32, operands);
+            if ["add", "sub", "mul", "fma"].contains(&operation) {
+                exact(cases, &format!("{operation}.{rounding}.sat.f32"), Format::F32, operands);
+            }
+        }
+    }
+    for (operation, operands) in [("add", 2), ("sub", 2), ("mul", 2)] {
+        exact(cases, &format!("{operation}.f32"), Format::F32, operands);
+        exact(cases, &format!("{operation}.f64"), Format::F64, operands);
+        exact(cases, &format!("{operation}.rn.ftz.sat.f32"), Format::F32, operands);
+    }
+    exact(cases, "fma.rn.ftz.sat.f32", Format::F32, 3);
+    exact(cases, "mad.rn.f32", Format::F32, 3);
+    exact(cases, "mad.rz.f64", Format::F64, 3);
+}
+
+fn half(cases: &mut Vec<Case>) {
+    for of in ["f16", "f16x2"] {
+        for operation in ["add", "sub", "mul"] {
+            for modifier in ["rn", "rn.ftz", "rn.sat", "rn.ftz.sat"] {
+                exact(cases, &format!("{operation}.{modifier}.{of}"), Format::F16, 2);
+            }
+            exact(cases, &format!("{operation}.{of}"), Format::F16, 2);
+        }
+        for modifier in ["rn", "rn.ftz", "rn.sat", "rn.ftz.sat", "rn.relu", "rn.ftz.relu"] {
+            exact(cases, &format!("fma.{modifier}.{of}"), Format::F16, 3);
+        }
+    }
+    for of in ["bf16", "bf16x2"] {
+        for operation in ["add.rn", "sub.rn", "mul.rn", "add", "sub", "mul"] {
+            exact(cases, &format!("{operation}.{of}"), Format::Bf16, 2);
+        }
+        exact(cases, &format!("fma.rn.{of}"), Format::Bf16, 3);
+        exact(cases, &format!("fma.rn.relu.{of}"), Format::Bf16, 3);
+    }
+}
+
+fn signs(cases: &mut Vec<Case>) {
+    for (of, format) in [
+        ("f16", Format::F16),
+        ("f16x2", Format::F16),
+        ("bf16", Format::Bf16),
+        ("bf16x2", Format::Bf16),
+        ("f32", Format::F32),
+        ("f64", Format::F64),
+    ] {
+        exact(cases, &format!("neg.{of}"), format, 1);
+        exact(cases, &format!("abs.{of}"), format, 1);
+        for operation in ["min", "max"] {
+            exact(cases, &format!("{operation}.{of}"), format, 2);
+            if format == Format::F64 {
+                continue;
+            }
+            exact(cases, &format!("{operation}.NaN.{of}"), format, 2);
+            exact(cases, &format!("{operation}.xorsign.abs.{of}"), format, 2);
+            exact(cases, &format!("{operation}.NaN.xorsign.abs.{of}"), format, 2);
+            if format != Format::Bf16 {
+                exact(cases, &format!("{operation}.ftz.{of}"), format, 2);
+                exact(cases, &format!("{operation}.ftz.NaN.xorsign.abs.{of}"), format, 2);
+            }
+        }
+    }
+    for form in ["neg.ftz", "abs.ftz"] {
+        for of in ["f16", "f16x2"] {
+            exact(cases, &format!("{form}.{of}"), Format::F16, 1);
+        }
+        exact(cases, &format!("{form}.f32"), Format::F32, 1);
+    }
+    form(cases, "copysign.f32", Format::F32, 2, Compare::Bits);
+    form(cases, "copysign.f64", Format::F64, 2, Compare::Bits);
+    for test in ["finite", "infinite", "number", "notanumber", "normal", "subnormal"] {
+        for (of, format) in [("f32", Format::F32), ("f64", Format::F64)] {
+            let name = format!("testp.{test}.{of}");
+            let columns = floats(&name, format, 1, 64);
+            let body = format!("{name} %p, %a;");
+            let results = [Out::Pred("p")];
+            cases.push(lanes_with(
+                &format!("float/{name}"),
+                &columns,
+                &results,
+                &body,
+                "",
+                Compare::Bits,
+            ));
+        }
+    }
+}
+
+/// The bounds are those of the PTX manual's sections on each instruction, plus half a unit in the
+/// last place for the rounding of an emulated result.
+fn approximate(cases: &mut Vec<Case>) {
+    let ulp = |ulps: f64| ulps * 2f64.powi(-23);
+    let near = |format, relative, absolute| Compare::Near { format, relative, absolute };
+    // With `.ftz` results below the smallest normal number may be zero on either side.
+    let flushed = 2f64.powi(-126);
+    let f32s: [(&str, usize, f64, f64); 9] = [
+        ("rcp.approx", 1, ulp(1.5), 0.0),
+        ("sqrt.approx", 1, 2f64.powi(-23) + ulp(0.5), 0.0),
+        ("rsqrt.approx", 1, 2f64.powf(-22.9) + ulp(0.5), 0.0),
+        ("ex2.approx", 1, ulp(2.5), 0.0),
+        ("lg2.approx", 1, 2f64.powf(-22.0), 2f64.powf(-22.0)),
+        ("div.full", 2, ulp(2.5), 0.0),
+        ("div.approx", 2, ulp(2.5), 0.0),
+        ("tanh.approx", 1, 2f64.powf(-10.9), 0.0),
+        ("sin.approx", 1, 0.0, 2f64.powf(-20.4)),
+    ];
+    for (name, operands, relative, absolute) in f32s {
+        let plain = format!("{name}.f32");
+        if name == "sin.approx" {
+            continue;
+        }
+        form(cases, &plain, Format::F32, operands, near(Format::F32, relative, absolute));
+        if name != "tanh.approx" {
+            let compare = near(Format::F32, relative, absolute + flushed);
+            form(cases, &format!("{name}.ftz.f32"), Format::F32, operands, compare);
+        }
+    }
+    // The bound holds between -2π and 2π only, where all random values of the generator but few lie.
+    for name in ["sin.approx.f32", "cos.approx.f32", "sin.approx.ftz.f32", "cos.approx.ftz.f32"] {
+        let mut columns = floats(name, Format::F32, 1, 64);
+        for value in &mut columns[0].values {
+            let number = f32::from_bits(*value as u32);
+            if number.is_finite() && number.abs() > 6.25 {
+                *value = u64::from((number % 6.25).to_bits());
+            }
+        }
+        let compare = near(Format::F32, 0.0, 2f64.powf(-20.4));
+        cases.push(lanes_with(
+            &format!("float/{name}"),
+            &columns,
+            &[Out::B32("x")],
+            &format!("{name} %x, %a;"),
+            "",
+            compare,
+        ));
+    }
+    // The manual: the low 32 bits of the result are zero, and the high ones are of 20 bits.
+    for name in ["rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64"] {
+        form(cases, name, Format::F64, 1, near(Format::F64, 2f64.powi(-19), 2f64.powi(-1022)));
+    }
+    for (name, format, relative) in [
+        ("ex2.approx.f16", Format::F16, 2f64.powf(-9.4)),
+        ("ex2.approx.f16x2", Format::F16, 2f64.powf(-9.4)),
+        ("ex2.approx.ftz.bf16", Format::Bf16, 2f64.powi(-6)),
+        ("ex2.approx.ftz.bf16x2", Format::Bf16, 2f64.powi(-6)),
+        ("tanh.approx.f16", Format::F16, 2f64.powi(-9)),
+        ("tanh.approx.f16x2", Format::F16, 2f64.powi(-9)),
+        ("tanh.approx.bf16", Format::Bf16, 2f64.powi(-6)),
+        ("tanh.approx.bf16x2", Format::Bf16, 2f64.powi(-6)),
+    ] {
+        let absolute = if format == Format::F16 { 2f64.powi(-24) } else { flushed };
+        form(cases, name, format, 1, near(format, relative, absolute));
+    }
+}
