@@ -1,6 +1,6 @@
 //! Atomic operations: what each leaves and returns, and sums of many threads.
 
-use crate::cases::{Case, Column, Compare, Out, case, lanes_with, Text};
+use crate::cases::{Case, Column, Compare, Out, Text, case, lanes_with};
 use crate::numbers::{Format, floats, integers, packed};
 
 pub fn cases() -> Vec<Case> {

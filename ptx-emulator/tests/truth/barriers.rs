@@ -73,7 +73,10 @@ DONE:"
         ("bar.red.or.pred", "bar.red.or.pred %p2, 0, %p1; selp.b32 %x, 1, 0, %p2;"),
         ("barrier.red.popc.u32", "barrier.red.popc.u32 %x, 0, %p1;"),
         ("barrier.red.or.pred", "barrier.red.or.pred %p2, 1, 128, %p1; selp.b32 %x, 1, 0, %p2;"),
-        ("barrier.cta.red.and.pred", "barrier.cta.red.and.pred %p2, 1, 128, !%p1; selp.b32 %x, 1, 0, %p2;"),
+        (
+            "barrier.cta.red.and.pred",
+            "barrier.cta.red.and.pred %p2, 1, 128, !%p1; selp.b32 %x, 1, 0, %p2;",
+        ),
     ] {
         let body = format!("    setp.gt.u32 %p1, %thread, 90;\n    {reduce}");
         cases.push(words(&format!("barriers/{name}"), 128, "", &body));
@@ -105,8 +108,16 @@ fn mbarriers() -> Vec<Case> {
         ("arrive without shared::cta", 2, &["mbarrier.arrive.shared.b64 _, [%r10];"; 5]),
         ("arrive with a count", 6, &["mbarrier.arrive.shared::cta.b64 _, [%r10], 3;"; 4]),
         ("arrive.release.cta", 1, &["mbarrier.arrive.release.cta.shared::cta.b64 _, [%r10];"; 3]),
-        ("arrive.release.cluster", 1, &["mbarrier.arrive.release.cluster.shared::cta.b64 _, [%r10];"; 3]),
-        ("arrive.relaxed.cluster", 1, &["mbarrier.arrive.relaxed.cluster.shared::cta.b64 _, [%r10], 1;"; 3]),
+        (
+            "arrive.release.cluster",
+            1,
+            &["mbarrier.arrive.release.cluster.shared::cta.b64 _, [%r10];"; 3],
+        ),
+        (
+            "arrive.relaxed.cluster",
+            1,
+            &["mbarrier.arrive.relaxed.cluster.shared::cta.b64 _, [%r10], 1;"; 3],
+        ),
         (
             "arrive.expect_tx and complete_tx",
             1,
@@ -202,10 +213,19 @@ fn states() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, wait) in [
         ("test_wait", "mbarrier.test_wait.shared::cta.b64 %p2, [%r10], %d1;"),
-        ("test_wait.acquire.cluster", "mbarrier.test_wait.acquire.cluster.shared::cta.b64 %p2, [%r10], %d1;"),
+        (
+            "test_wait.acquire.cluster",
+            "mbarrier.test_wait.acquire.cluster.shared::cta.b64 %p2, [%r10], %d1;",
+        ),
         ("try_wait", "mbarrier.try_wait.shared::cta.b64 %p2, [%r10], %d1, 100;"),
-        ("try_wait.acquire.cta", "mbarrier.try_wait.acquire.cta.shared::cta.b64 %p2, [%r10], %d1, 100;"),
-        ("test_wait.relaxed.cta", "mbarrier.test_wait.relaxed.cta.shared::cta.b64 %p2, [%r10], %d1;"),
+        (
+            "try_wait.acquire.cta",
+            "mbarrier.try_wait.acquire.cta.shared::cta.b64 %p2, [%r10], %d1, 100;",
+        ),
+        (
+            "test_wait.relaxed.cta",
+            "mbarrier.test_wait.relaxed.cta.shared::cta.b64 %p2, [%r10], %d1;",
+        ),
     ] {
         let body = format!(
             "{SETUP}    @!%p1 bra DONE;
@@ -244,11 +264,26 @@ DONE:"
     cases.push(words("barriers/mbarrier.pending_count", 32, "", &body));
     for (name, wait) in [
         ("try_wait.parity", "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r10], 0;"),
-        ("try_wait.parity with a time", "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r10], 0, 1000;"),
-        ("try_wait.parity.acquire.cta", "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [%r10], 0;"),
-        ("try_wait.parity.acquire.cluster", "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r10], 0;"),
-        ("try_wait.parity.relaxed.cluster", "mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 %p2, [%r10], 0;"),
-        ("test_wait.parity.acquire.cta", "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 %p2, [%r10], 0;"),
+        (
+            "try_wait.parity with a time",
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r10], 0, 1000;",
+        ),
+        (
+            "try_wait.parity.acquire.cta",
+            "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [%r10], 0;",
+        ),
+        (
+            "try_wait.parity.acquire.cluster",
+            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r10], 0;",
+        ),
+        (
+            "try_wait.parity.relaxed.cluster",
+            "mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 %p2, [%r10], 0;",
+        ),
+        (
+            "test_wait.parity.acquire.cta",
+            "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 %p2, [%r10], 0;",
+        ),
         ("test_wait.parity of a generic address", "mbarrier.test_wait.parity.b64 %p2, [%d9], 0;"),
     ] {
         // 127 threads produce, all wait, and read what another produced.
@@ -325,9 +360,21 @@ NEXT:
 fn remote() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, signal, expected) in [
-        ("arrive on shared::cluster", "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r15];", 0),
-        ("arrive with a count on shared::cluster", "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r15], 1;", 0),
-        ("arrive.relaxed on shared::cluster", "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%r15];", 0),
+        (
+            "arrive on shared::cluster",
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r15];",
+            0,
+        ),
+        (
+            "arrive with a count on shared::cluster",
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r15], 1;",
+            0,
+        ),
+        (
+            "arrive.relaxed on shared::cluster",
+            "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%r15];",
+            0,
+        ),
         (
             "arrive.expect_tx on shared::cluster",
             "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r15], 16; \
@@ -439,12 +486,28 @@ WAIT:
 fn fences() -> Vec<Case> {
     let mut cases = Vec::new();
     for fence in [
-        "fence.sc.cta", "fence.sc.cluster", "fence.sc.gpu", "fence.sc.sys", "fence.acq_rel.cta",
-        "fence.acq_rel.cluster", "fence.acq_rel.gpu", "fence.acq_rel.sys", "fence.acquire.gpu",
-        "fence.release.gpu", "fence.acquire.cta", "fence.release.sys", "membar.cta", "membar.gl",
-        "membar.sys", "fence.proxy.async", "fence.proxy.async.shared::cta",
-        "fence.proxy.async.shared::cluster", "fence.proxy.async.global", "fence.proxy.alias",
-        "fence.mbarrier_init.release.cluster", "fence.proxy.tensormap::generic.release.gpu",
+        "fence.sc.cta",
+        "fence.sc.cluster",
+        "fence.sc.gpu",
+        "fence.sc.sys",
+        "fence.acq_rel.cta",
+        "fence.acq_rel.cluster",
+        "fence.acq_rel.gpu",
+        "fence.acq_rel.sys",
+        "fence.acquire.gpu",
+        "fence.release.gpu",
+        "fence.acquire.cta",
+        "fence.release.sys",
+        "membar.cta",
+        "membar.gl",
+        "membar.sys",
+        "fence.proxy.async",
+        "fence.proxy.async.shared::cta",
+        "fence.proxy.async.shared::cluster",
+        "fence.proxy.async.global",
+        "fence.proxy.alias",
+        "fence.mbarrier_init.release.cluster",
+        "fence.proxy.tensormap::generic.release.gpu",
         "fence.proxy.tensormap::generic.release.cta",
     ] {
         let body = format!(

@@ -253,11 +253,9 @@ pub fn lanes_with(
                 text,
                 "    selp.b32 %r0, 1, 0, %{register};\n    st.global.b8 [%d0+{start}], %r0;"
             ),
-            Out::B16(register) | Out::B32(register) | Out::B64(register) => writeln!(
-                text,
-                "    st.global.b{} [%d0+{start}], %{register};",
-                bytes * 8
-            ),
+            Out::B16(register) | Out::B32(register) | Out::B64(register) => {
+                writeln!(text, "    st.global.b{} [%d0+{start}], %{register};", bytes * 8)
+            }
         };
         start += bytes * count;
     }

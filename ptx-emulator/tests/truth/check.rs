@@ -60,7 +60,9 @@ fn same_names(names: &BTreeSet<String>, rows: &[&str], cases: usize) -> Result<(
     let missing: Vec<_> = names.iter().filter(|name| !rows.contains(&name.as_str())).collect();
     let extra: Vec<_> = rows.iter().filter(|&&row| !names.contains(row)).collect();
     if !missing.is_empty() || !extra.is_empty() {
-        return Err(format!("cases without a row: {missing:?}; rows without a case: {extra:?}").into());
+        return Err(
+            format!("cases without a row: {missing:?}; rows without a case: {extra:?}").into()
+        );
     }
     Ok(())
 }

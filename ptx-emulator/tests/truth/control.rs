@@ -101,10 +101,7 @@ DONE:",
     mov.u32 %x, 3;",
         ),
     ];
-    bodies
-        .into_iter()
-        .map(|(name, body)| words(&format!("control/{name}"), 64, "", body))
-        .collect()
+    bodies.into_iter().map(|(name, body)| words(&format!("control/{name}"), 64, "", body)).collect()
 }
 
 fn calls() -> Vec<Case> {

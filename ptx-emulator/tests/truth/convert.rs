@@ -45,6 +45,12 @@ fn between_integers(cases: &mut Vec<Case>) {
             let form = format!("cvt.{to}.{from}");
             let columns = integers(&form, register(from_bits), 1, 64);
             convert(cases, &form, &columns, register(to_bits), Compare::Bits);
+            // The assembler takes `.sat` only where values can leave the range of the result.
+            let wider = to_bits > from_bits || (to_bits == from_bits && to == from);
+            let signs = from.starts_with('s') && to.starts_with('u');
+            if wider && !signs {
+                continue;
+            }
             let form = format!("cvt.sat.{to}.{from}");
             let columns = near_limits(&form, register(from_bits), to_bits.min(from_bits));
             convert(cases, &form, &columns, register(to_bits), Compare::Bits);
@@ -78,6 +84,9 @@ fn near_limits(name: &str, bits: u32, limit: u32) -> Vec<Column> {
 fn with_integers(cases: &mut Vec<Case>) {
     for (integer, bits) in INTEGERS {
         for (float, format) in FLOATS {
+            if bits == 8 && format == Format::Bf16 {
+                continue;
+            }
             for rounding in ["rn", "rz", "rm", "rp"] {
                 let form = format!("cvt.{rounding}.{float}.{integer}");
                 let columns = integers(&form, register(bits), 1, 64);

@@ -13,7 +13,7 @@ use crate::cases::{Buffer, Case, Map};
 use crate::table;
 
 /// Longer than any case takes, with its module's compilation.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Runs all cases and writes the table to `path`.
 pub fn record(cases: &[Case], path: &str) -> ExitCode {
@@ -287,12 +287,8 @@ fn launch(case: &Case, module: sys::CUmodule) -> Result<Vec<u8>, String> {
     // declares, all of which live until the launch has been waited for; the output's allocation
     // has as many bytes as are copied.
     unsafe {
-        let result = sys::cuLaunchKernelEx(
-            &config,
-            function,
-            parameters.as_mut_ptr(),
-            std::ptr::null_mut(),
-        );
+        let result =
+            sys::cuLaunchKernelEx(&config, function, parameters.as_mut_ptr(), std::ptr::null_mut());
         checked(result, "cuLaunchKernelEx")?;
         checked(sys::cuCtxSynchronize(), "cuCtxSynchronize")?;
         if !found.is_empty() {

@@ -100,9 +100,8 @@ fn carries(cases: &mut Vec<Case>) {
         ];
         for (first, second, third) in forms {
             let columns = integers(&first, bits, 4, 64);
-            let body = format!(
-                "{first} %x, %a, %b;\n    {second} %y, %c, %e;\n    {third} %z, %a, %e;"
-            );
+            let body =
+                format!("{first} %x, %a, %b;\n    {second} %y, %c, %e;\n    {third} %z, %a, %e;");
             cases.push(lanes(&format!("integer/{first}"), &columns, &results, &body));
         }
         for half in ["lo", "hi"] {

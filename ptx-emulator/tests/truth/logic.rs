@@ -102,7 +102,13 @@ fn permutations(cases: &mut Vec<Case>) {
         ("mov.b64 to a low half", 64, 1, Out::B32("x"), "mov.b64 {%x, _}, %a;"),
         ("mov.b32 to a high half", 32, 1, Out::B16("x"), "mov.b32 {_, %x}, %a;"),
         ("mov.b16", 16, 1, Out::B16("x"), "mov.b16 %x, %a;"),
-        ("mov.b64 to four", 64, 1, Out::B16("x"), "mov.b64 {%h1, %x, %h2, %h3}, %a; xor.b16 %x, %x, %h3;"),
+        (
+            "mov.b64 to four",
+            64,
+            1,
+            Out::B16("x"),
+            "mov.b64 {%h1, %x, %h2, %h3}, %a; xor.b16 %x, %x, %h3;",
+        ),
     ];
     for (name, bits, operands, result, body) in moves {
         let columns = integers(name, bits, operands, 64);

@@ -146,9 +146,7 @@ fn product(cases: &mut Vec<Case>, form: &Form, inputs: &str, whole: bool, satfin
     input.extend(form.b.fill(&mut random, 32 * b * word / size(form.b), whole));
     let sums = 32 * c * word;
     input.extend(match form.result {
-        Some(format) => {
-            Element::Float(format).fill(&mut random, sums / format.bytes(), whole)
-        }
+        Some(format) => Element::Float(format).fill(&mut random, sums / format.bytes(), whole),
         // Half of the integer sums are so near the limits that products leave them.
         None => (0..sums / 4)
             .flat_map(|at| match at % 4 {

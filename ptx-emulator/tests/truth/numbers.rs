@@ -166,11 +166,8 @@ pub fn packed(name: &str, format: Format, operands: usize, count: usize) -> Vec<
     let mut random = Random::of(&format!("{name} high"));
     let pair = |column: Column| {
         let values = column.values.into_iter().map(|value| {
-            let other = if random.below(2) == 0 {
-                random.pick(&high)
-            } else {
-                format.random(&mut random)
-            };
+            let other =
+                if random.below(2) == 0 { random.pick(&high) } else { format.random(&mut random) };
             other << 16 | value
         });
         Column::new(4, values.collect())

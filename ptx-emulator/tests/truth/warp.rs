@@ -88,7 +88,10 @@ fn votes(cases: &mut Vec<Case>) {
 }
 
 fn reductions(cases: &mut Vec<Case>) {
-    for form in ["add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32", "or.b32", "xor.b32"] {
+    for form in [
+        "add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32", "or.b32",
+        "xor.b32",
+    ] {
         let mut columns = integers(form, 32, 1, 64);
         if form.starts_with("and") {
             columns[0].values.iter_mut().for_each(|value| *value |= 0xF0F0_1234);
@@ -133,12 +136,40 @@ fn reductions(cases: &mut Vec<Case>) {
 
 fn places(cases: &mut Vec<Case>) {
     let registers = [
-        "tid.x", "tid.y", "tid.z", "ntid.x", "ntid.y", "ntid.z", "ctaid.x", "ctaid.y", "ctaid.z",
-        "nctaid.x", "nctaid.y", "nctaid.z", "laneid", "lanemask_eq", "lanemask_lt", "lanemask_le",
-        "lanemask_gt", "lanemask_ge", "cluster_ctaid.x", "cluster_ctaid.y", "cluster_nctaid.x",
-        "cluster_nctaid.y", "cluster_nctaid.z", "cluster_ctarank", "cluster_nctarank",
-        "clusterid.x", "clusterid.y", "nclusterid.x", "nclusterid.y", "dynamic_smem_size",
-        "warpid", "nwarpid", "total_smem_size", "aggr_smem_size",
+        "tid.x",
+        "tid.y",
+        "tid.z",
+        "ntid.x",
+        "ntid.y",
+        "ntid.z",
+        "ctaid.x",
+        "ctaid.y",
+        "ctaid.z",
+        "nctaid.x",
+        "nctaid.y",
+        "nctaid.z",
+        "laneid",
+        "lanemask_eq",
+        "lanemask_lt",
+        "lanemask_le",
+        "lanemask_gt",
+        "lanemask_ge",
+        "cluster_ctaid.x",
+        "cluster_ctaid.y",
+        "cluster_nctaid.x",
+        "cluster_nctaid.y",
+        "cluster_nctaid.z",
+        "cluster_ctarank",
+        "cluster_nctarank",
+        "clusterid.x",
+        "clusterid.y",
+        "nclusterid.x",
+        "nclusterid.y",
+        "dynamic_smem_size",
+        "warpid",
+        "nwarpid",
+        "total_smem_size",
+        "aggr_smem_size",
     ];
     for register in registers {
         // 2 × 2 clusters of 2 × 1 blocks of 4 × 3 × 3 threads, each of which writes one word.
@@ -181,7 +212,10 @@ fn places(cases: &mut Vec<Case>) {
             "mov.u32 %r3, %smid; mov.u32 %r4, %nsmid; setp.lt.u32 %p1, %r3, %r4; \
              selp.b32 %x, 1, 0, %p1;",
         ),
-        ("%gridid", "mov.u64 %d1, %gridid; mov.u64 %d2, %gridid; setp.eq.u64 %p1, %d1, %d2; selp.b32 %x, 1, 0, %p1;"),
+        (
+            "%gridid",
+            "mov.u64 %d1, %gridid; mov.u64 %d2, %gridid; setp.eq.u64 %p1, %d1, %d2; selp.b32 %x, 1, 0, %p1;",
+        ),
         (
             "mov.v4 of %tid",
             ".reg .v4 .u32 %quad; mov.v4.u32 %quad, %tid; add.u32 %x, %quad.x, %quad.y;",
