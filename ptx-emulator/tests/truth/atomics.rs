@@ -112,7 +112,7 @@ fn swaps(cases: &mut Vec<Case>, space: &str) {
         own(cases, &form, space, bits, &columns, Compare::Bits);
     }
     for operation in ["exch", "cas"] {
-        let operands = if operation == "cas" { "%q2, %q3" } else { "%q2" };
+        let operands = if operation == "cas" { "%u2, %u3" } else { "%u2" };
         let form = format!("atom.{space}.{operation}.b128");
         let mut columns = integers(&form, 64, 4, 32);
         for row in (0..32).step_by(2) {
@@ -120,14 +120,14 @@ fn swaps(cases: &mut Vec<Case>, space: &str) {
             columns[3].values[row] = columns[1].values[row];
         }
         let body = format!(
-            ".reg .b128 %q<8>;
+            ".reg .b128 %u<8>;
     mov.u64 %d1, cells;
     mad.lo.u64 %d1, %wide, 16, %d1;
     st.{space}.v2.b64 [%d1], {{%a, %b}};
-    mov.b128 %q2, {{%c, %e}};
-    mov.b128 %q3, {{%e, %a}};
-    {form} %q4, [%d1], {operands};
-    mov.b128 {{%x, %y}}, %q4;
+    mov.b128 %u2, {{%c, %e}};
+    mov.b128 %u3, {{%e, %a}};
+    {form} %u4, [%d1], {operands};
+    mov.b128 {{%x, %y}}, %u4;
     ld.{space}.v2.b64 {{%z, %w}}, [%d1];"
         );
         let module = format!(".{space} .align 16 .b8 cells[1024];");

@@ -128,7 +128,7 @@ impl Text<'_> {
 )
 {}
 {{
-    .reg .pred %p<32>;
+    .reg .pred %p0, %p1, %p2, %p3, %p4, %p5, %p6, %p7, %p8, %p9;
     .reg .b16 %h<64>;
     .reg .b32 %r<96>;
     .reg .b64 %d<96>;

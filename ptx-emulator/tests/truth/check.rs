@@ -10,7 +10,8 @@ use ptx_emulator::{
     TensorMap, TiledMap,
 };
 
-use crate::cases::{Buffer, Case, Map};
+use crate::cases::{self, Buffer, Case, Compare, Map};
+use crate::numbers::Format;
 use crate::table;
 
 const TABLE: &str = include_str!("h200.tsv");
@@ -31,6 +32,7 @@ pub fn run(cases: Vec<Case>) -> ExitCode {
         let (rows, count): (Vec<_>, _) = (rows.keys().copied().collect(), cases.len());
         move || same_names(&names, &rows, count)
     })];
+    trials.push(Trial::test("the comparison sees one wrong bit", one_wrong_bit));
     for case in cases {
         let truth = rows.get(case.name.as_str()).copied();
         let counts = Arc::clone(&counts);
@@ -63,6 +65,30 @@ fn same_names(names: &BTreeSet<String>, rows: &[&str], cases: usize) -> Result<(
         return Err(
             format!("cases without a row: {missing:?}; rows without a case: {extra:?}").into()
         );
+    }
+    Ok(())
+}
+
+/// An output agrees with itself, and no longer with one bit of it changed, hashed or not; where a
+/// tolerance is given, a change within it is accepted and the next larger one is not.
+fn one_wrong_bit() -> Result<(), Failed> {
+    let mut case = cases::words("comparison", 32, "", "");
+    for length in [64, 4096] {
+        case.output = cases::random_bytes("comparison", length);
+        let truth = table::entry(&case, &case.output);
+        table::agrees(&case, &truth, &case.output)?;
+        let mut wrong = case.output.clone();
+        wrong[length - 1] ^= 1;
+        if table::agrees(&case, &truth, &wrong).is_ok() {
+            return Err(format!("a wrong bit of {length} bytes passed").into());
+        }
+    }
+    case.compare = Compare::Near { format: Format::F32, relative: 0.0, absolute: 0.25 };
+    let truth = table::hex(&1f32.to_le_bytes());
+    for (value, agrees) in [(1.25_f32, true), (1.26, false), (f32::NAN, false), (0.75, true)] {
+        if table::agrees(&case, &truth, &value.to_le_bytes()).is_ok() != agrees {
+            return Err(format!("{value} beside 1").into());
+        }
     }
     Ok(())
 }

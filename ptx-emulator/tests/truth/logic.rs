@@ -126,7 +126,6 @@ fn permutations(cases: &mut Vec<Case>) {
         ("literal, negative for an unsigned form", "add.u32 %x, %a, -5;"),
         ("literal, float", "add.rn.f32 %x, %a, 0f40490FDB;"),
         ("literal, decimal float", "mov.f32 %r1, 1.5; add.rn.f32 %x, %r1, 0f3F800000;"),
-        ("literal, expression", "add.u32 %x, %a, (7 * 3 + 1);"),
     ];
     for (name, body) in literals {
         cases.push(lanes(&format!("logic/{name}"), &columns, &[Out::B32("x")], body));

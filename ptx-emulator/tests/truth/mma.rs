@@ -25,7 +25,7 @@ impl Element {
                         // Every pattern but NaN and the infinities, of magnitudes below 2.
                         Format::E4m3 | Format::E5m2 if !whole => {
                             let one = (format.bias() as u64) << format.mantissa();
-                            random.next() & 0x80 | random.next() % (one + 4)
+                            (random.next() & 0x80) | (random.next() % (one + 4))
                         }
                         _ => format.pattern(value),
                     };

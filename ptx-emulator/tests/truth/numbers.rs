@@ -135,8 +135,8 @@ impl Format {
             infinity - 1,
             infinity - unit,
             infinity,
-            infinity | unit / 2,
-            infinity | unit / 2 | 5,
+            infinity | (unit / 2),
+            infinity | (unit / 2) | 5,
         ];
         positive.iter().flat_map(|&bits| [bits, bits | sign]).collect()
     }
@@ -149,7 +149,7 @@ impl Format {
             return bits & all;
         }
         let exponent = (self.bias() + random.below(7) as i32 - 3) as u64;
-        let kept = bits & ((1 << self.mantissa()) - 1 | 1 << (self.bytes() * 8 - 1));
+        let kept = bits & (((1 << self.mantissa()) - 1) | (1 << (self.bytes() * 8 - 1)));
         kept | exponent << self.mantissa()
     }
 }
