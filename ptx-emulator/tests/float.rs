@@ -1,0 +1,190 @@
+//! Floating-point arithmetic and conversions, each run from its text. The wanted values are worked
+//! out by hand from the formats.
+
+use ptx_emulator::{Arch, LaunchConfig, Machine};
+
+fn module(body: &str) -> String {
+    format!(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n\
+         .visible .entry test(.param .u64 out)\n{{\n.reg .b16 %h<4>; .reg .b32 %r<4>; \
+         .reg .b64 %d<4>; .reg .b64 %out;\nld.param.u64 %out, [out];\n{body}\nret;\n}}\n"
+    )
+}
+
+fn registers(width: char) -> (u32, &'static str) {
+    match width {
+        'h' => (16, "%h"),
+        'r' => (32, "%r"),
+        _ => (64, "%d"),
+    }
+}
+
+/// Runs one instruction. Each word of `shape` is the file of an operand, the result's first: `h`
+/// has 16 bits, `r` 32 and `d` 64.
+fn run(form: &str, shape: &str, sources: &[u64]) -> u64 {
+    let mut body = String::new();
+    let mut operands = Vec::new();
+    for (index, width) in shape.chars().enumerate() {
+        let (bits, name) = registers(width);
+        if index > 0 {
+            let value = sources[index - 1];
+            body += &format!("mov.b{bits} {name}{index}, {value:#x};\n");
+        }
+        operands.push(format!("{name}{index}"));
+    }
+    let (bits, name) = registers(shape.chars().next().unwrap());
+    body += &format!("{form} {};\nst.global.b{bits} [%out], {name}0;", operands.join(", "));
+    let mut machine = Machine::new(Arch::Sm90a);
+    let module = machine.load(&module(&body)).unwrap_or_else(|error| panic!("{form}: {error}"));
+    let kernel = machine.kernel(module, "test").unwrap();
+    let out = machine.allocate(8).unwrap();
+    machine.write(out, &[0; 8]).unwrap();
+    let config = LaunchConfig {
+        grid: [1, 1, 1],
+        block: [1, 1, 1],
+        cluster: [1, 1, 1],
+        dynamic_shared_bytes: 0,
+    };
+    machine.launch(kernel, &config, &out.to_le_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let mut bytes = [0; 8];
+    machine.read(out, &mut bytes).unwrap();
+    u64::from_le_bytes(bytes)
+}
+
+#[test]
+fn arithmetic() {
+    let one = 0x3F80_0000;
+    let cases: &[(&str, &str, &[u64], u64)] = &[
+        // 1 + 2^-24 lies halfway between 1 and the next number.
+        ("add.f32", "rrr", &[one, 0x3380_0000], one),
+        ("add.rp.f32", "rrr", &[one, 0x3380_0000], one + 1),
+        ("sub.rz.f32", "rrr", &[one, 0x3300_0000], one - 1),
+        ("sub.f32", "rrr", &[0x4040_0000, one], 0x4000_0000),
+        ("mul.rn.sat.f32", "rrr", &[0x4000_0000, one], one),
+        ("mul.ftz.f32", "rrr", &[1, 0x4000_0000], 0),
+        ("mul.f32", "rrr", &[1, 0x4000_0000], 2),
+        // (1 + 2^-23)² - (1 + 2^-22) = 2^-46.
+        ("fma.rn.f32", "rrrr", &[one + 1, one + 1, 0xBF80_0002], 0x2880_0000),
+        ("mad.rn.f64", "dddd", &[0x4000 << 48, 0x4008 << 48, 0x3FF0 << 48], 0x401C << 48),
+        ("div.rn.f32", "rrr", &[one, 0x4040_0000], 0x3EAA_AAAB),
+        ("div.rm.f32", "rrr", &[one, 0x4040_0000], 0x3EAA_AAAA),
+        ("div.full.f32", "rrr", &[0x4100_0000, 0x4000_0000], 0x4080_0000),
+        ("rcp.rn.f64", "dd", &[0x4010 << 48], 0x3FD0 << 48),
+        ("sqrt.rn.f32", "rr", &[0x4110_0000], 0x4040_0000),
+        ("sqrt.approx.ftz.f32", "rr", &[0xBF80_0000], 0x7FFF_FFFF),
+        ("rsqrt.approx.f32", "rr", &[0x4080_0000], 0x3F00_0000),
+        ("rsqrt.approx.f64", "dd", &[0x4010 << 48], 0x3FE0 << 48),
+        ("ex2.approx.f32", "rr", &[0x4040_0000], 0x4100_0000),
+        ("lg2.approx.f32", "rr", &[0x4100_0000], 0x4040_0000),
+        ("cos.approx.f32", "rr", &[0], one),
+        ("tanh.approx.bf16x2", "rr", &[0x7F80_0000], 0x3F80_0000),
+        ("neg.f32", "rr", &[0], 0x8000_0000),
+        ("abs.ftz.f32", "rr", &[0x8000_0001], 0),
+        ("neg.bf16x2", "rr", &[0x3F80_BF80], 0xBF80_3F80),
+        ("min.f32", "rrr", &[0x8000_0000, 0], 0x8000_0000),
+        ("max.f32", "rrr", &[0x7FC0_0000, one], one),
+        ("max.NaN.f32", "rrr", &[0x7FC0_0000, one], 0x7FFF_FFFF),
+        ("min.xorsign.abs.f32", "rrr", &[0xC000_0000, one], 0xBF80_0000),
+        ("max.f64", "ddd", &[0xBFF0 << 48, 0xC000 << 48], 0xBFF0 << 48),
+        // Halves are independent: 1 + 1 above, 65504 + 65504 below.
+        ("add.f16x2", "rrr", &[0x3C00_7BFF, 0x3C00_7BFF], 0x4000_7C00),
+        ("sub.sat.f16", "hhh", &[0x3C00, 0x4000], 0),
+        ("fma.rn.relu.bf16x2", "rrrr", &[0xBF80_4000, 0x3F80_4000, 0x3F80], 0x0000_40A0),
+        ("mul.rn.bf16", "hhh", &[0x4040, 0x4040], 0x4110),
+        ("max.f16x2", "rrr", &[0x3C00_BC00, 0x4000_8000], 0x4000_8000),
+    ];
+    for (form, shape, sources, wanted) in cases {
+        assert_eq!(run(form, shape, sources), *wanted, "{form} {sources:#x?}");
+    }
+}
+
+#[test]
+fn conversions() {
+    let cases: &[(&str, &str, &[u64], u64)] = &[
+        ("cvt.u32.u16", "rh", &[0xFFFE], 0xFFFE),
+        ("cvt.s32.s16", "rh", &[0xFFFE], 0xFFFF_FFFE),
+        ("cvt.s64.s32", "dr", &[0x8000_0000], 0xFFFF_FFFF_8000_0000),
+        ("cvt.u64.u32", "dr", &[0x8000_0000], 0x8000_0000),
+        ("cvt.u64.s8", "dr", &[0x80], 0xFFFF_FFFF_FFFF_FF80),
+        ("cvt.u32.s8", "dr", &[0x80], 0xFFFF_FF80),
+        ("cvt.u32.u64", "rd", &[0x1_2345_6789], 0x2345_6789),
+        // A register that is wider than the type of the result: its sign goes on.
+        ("cvt.s8.s32", "rr", &[0x1F0], 0xFFFF_FFF0),
+        ("cvt.s8.s32", "hr", &[0x1F0], 0xFFF0),
+        ("cvt.u8.u8", "hh", &[0xFFFF], 0xFF),
+        ("cvt.s16.s64", "dd", &[0x8000], 0xFFFF_FFFF_FFFF_8000),
+        ("cvt.sat.u8.s32", "rr", &[0xFFFF_FFFF], 0),
+        ("cvt.sat.s8.s32", "hr", &[0xFFFF_0000], 0xFF80),
+        ("cvt.sat.s32.u32", "rr", &[0x8000_0000], 0x7FFF_FFFF),
+        ("cvt.rn.f32.s32", "rr", &[0xFFFF_FFFF], 0xBF80_0000),
+        ("cvt.rn.f32.u32", "rr", &[0xFFFF_FFFF], 0x4F80_0000),
+        ("cvt.rz.f32.u32", "rr", &[0xFFFF_FFFF], 0x4F7F_FFFF),
+        ("cvt.rn.f32.s8", "rr", &[0xFE], 0xC000_0000),
+        ("cvt.rn.f64.u64", "dd", &[3], 0x4008 << 48),
+        ("cvt.rzi.s32.f32", "rr", &[0xC020_0000], 0xFFFF_FFFE),
+        ("cvt.rni.s32.f32", "rr", &[0x4020_0000], 2),
+        ("cvt.rpi.s32.f32", "rr", &[0x4020_0000], 3),
+        ("cvt.rzi.u32.f32", "rr", &[0xBF80_0000], 0),
+        ("cvt.rzi.s8.f32", "hr", &[0xC47A_0000], 0xFF80),
+        ("cvt.rzi.s64.f32", "dr", &[0x7FC0_0000], 1 << 63),
+        ("cvt.rmi.f32.f32", "rr", &[0xBF00_0000], 0xBF80_0000),
+        ("cvt.sat.f32.f32", "rr", &[0x4000_0000], 0x3F80_0000),
+        ("cvt.f32.f16", "rh", &[0x3C01], 0x3F80_2000),
+        ("cvt.f32.f16", "rh", &[1], 0x3380_0000),
+        ("cvt.f32.bf16", "rh", &[0xC040], 0xC040_0000),
+        ("cvt.rn.bf16.f32", "hr", &[0x3F81_8000], 0x3F82),
+        ("cvt.rz.bf16.f32", "hr", &[0x3F81_8000], 0x3F81),
+        ("cvt.rn.relu.bf16.f32", "hr", &[0xBF80_0000], 0),
+        ("cvt.rn.f16.f32", "hr", &[0x477F_F000], 0x7C00),
+        ("cvt.rn.satfinite.f16.f32", "hr", &[0x477F_F000], 0x7BFF),
+        ("cvt.f64.f32", "dr", &[0xBF80_0000], 0xBFF0 << 48),
+        ("cvt.rn.f32.f64", "rd", &[0x3FF0_0000_1000_0001], 0x3F80_0001),
+        ("cvt.rna.tf32.f32", "rr", &[0x3F80_1000], 0x3F80_2000),
+        ("cvt.rn.tf32.f32", "rr", &[0x3F80_1000], 0x3F80_0000),
+        // The first source is the upper half.
+        ("cvt.rn.f16x2.f32", "rrr", &[0x4000_0000, 0x3F80_0000], 0x4000_3C00),
+        ("cvt.rn.bf16x2.f32", "rrr", &[0x4000_0000, 0x3F80_0000], 0x4000_3F80),
+        ("cvt.rz.relu.f16x2.f32", "rrr", &[0xC000_0000, 0x3F80_0000], 0x3C00),
+        ("cvt.rn.satfinite.e4m3x2.f32", "hrr", &[0x3F80_0000, 0x447A_0000], 0x387E),
+        ("cvt.rn.satfinite.relu.e5m2x2.f32", "hrr", &[0x3F80_0000, 0xBF80_0000], 0x3C00),
+        ("cvt.rn.satfinite.e4m3x2.f16x2", "hr", &[0x3C00_C000], 0x38C0),
+        ("cvt.rn.f16x2.e4m3x2", "rh", &[0x38C0], 0x3C00_C000),
+        ("cvt.rn.relu.f16x2.e5m2x2", "rh", &[0xBC3C], 0x3C00),
+        ("cvt.pack.sat.s16.s32", "rrr", &[0x1_0000, 0xFFFF_FFFF], 0x7FFF_FFFF),
+        ("cvt.pack.sat.u8.s32.b32", "rrrr", &[0x100, 0xFFFF_FFFF, 0x1_2345], 0x2345_FF00),
+        ("cvt.pack.sat.s4.s32.b32", "rrrr", &[0x64, 0xFFFF_FF00, 0xAB], 0xAB78),
+    ];
+    for (form, shape, sources, wanted) in cases {
+        assert_eq!(run(form, shape, sources), *wanted, "{form} {shape} {sources:#x?}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    for (instruction, hint) in [
+        ("fma.f32 %r0, %r1, %r2, %r3;", "`.rn`"),
+        ("add.rz.f16 %h0, %h1, %h2;", "`.rz`"),
+        ("add.sat.bf16 %h0, %h1, %h2;", "`.sat`"),
+        ("add.sat.f64 %d0, %d1, %d2;", "`.sat`"),
+        ("fma.rn.sat.relu.f16 %h0, %h1, %h2, %h3;", "`.relu`"),
+        ("add.rn.f32x2 %d0, %d1, %d2;", "sm_100"),
+        ("min.f32 %r0, %r1, %r2, %r3;", "sm_100"),
+        ("add.f32 %r0, %r1, 1;", "literal"),
+        ("div.approx.f64 %d0, %d1, %d2;", "missing"),
+        ("sin.f32 %r0, %r1;", "`.approx`"),
+        ("ex2.approx.bf16 %h0, %h1;", "`.ftz`"),
+        ("fma.rn.oob.f16 %h0, %h1, %h2, %h3;", "`.oob`"),
+        ("cvt.f16.f32 %h0, %r1;", "missing"),
+        ("cvt.rn.f32.f16 %r0, %h1;", "`.rn`"),
+        ("cvt.s32.f32 %r0, %r1;", "missing"),
+        ("cvt.sat.u32.u16 %r0, %h1;", "`.sat`"),
+        ("cvt.rn.e4m3x2.f32 %h0, %r1, %r2;", "`.satfinite`"),
+        ("cvt.rn.satfinite.tf32.f32 %r0, %r1;", "sm_100"),
+        ("cvt.rn.satfinite.e2m3x2.f32 %h0, %r1, %r2;", "sm_100"),
+        ("cvt.rs.f16x2.f32 %r0, %r1, %r2, %r3;", "sm_100"),
+    ] {
+        let mut machine = Machine::new(Arch::Sm90a);
+        let error = machine.load(&module(instruction)).expect_err(instruction).to_string();
+        assert!(error.contains(hint), "{instruction}: {error}");
+    }
+}
