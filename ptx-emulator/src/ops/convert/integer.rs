@@ -109,3 +109,27 @@ pub(super) fn clamp(value: i128, ty: IntegerType) -> u64 {
     };
     value.clamp(least, most) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execute::registers::RegisterCounts;
+    use crate::program::operand::{Destination, Source32};
+    use crate::random::Random;
+
+    #[test]
+    fn rows_of_narrow_registers_hold_nothing_above_them() {
+        let to = IntegerType { bits: 8, signed: true };
+        let from = IntegerType { bits: 32, signed: true };
+        for (register_bits, wanted) in [(16, 0xFFF0), (32, 0xFFFF_FFF0)] {
+            let counts = RegisterCounts { words: 1, ..RegisterCounts::default() };
+            let mut registers = Registers::new(counts, &mut Random::new(1));
+            let before = *registers.word_row(0);
+            let source = Any::Word(Source32::Immediate(0x1F0));
+            let target = Wide::Word(Destination(Some(0)));
+            Extension { to, from, register_bits }.execute(&mut registers, target, source, 1);
+            let row = registers.word_row(0);
+            assert_eq!((row[0], &row[1..]), (wanted, &before[1..]));
+        }
+    }
+}
