@@ -71,6 +71,7 @@ fn arithmetic() {
         ("div.full.f32", "rrr", &[0x4100_0000, 0x4000_0000], 0x4080_0000),
         ("rcp.rn.f64", "dd", &[0x4010 << 48], 0x3FD0 << 48),
         ("sqrt.rn.f32", "rr", &[0x4110_0000], 0x4040_0000),
+        ("sqrt.rn.f32", "rr", &[0xBF80_0000], 0x7FFF_FFFF),
         ("sqrt.approx.ftz.f32", "rr", &[0xBF80_0000], 0x7FFF_FFFF),
         ("rsqrt.approx.f32", "rr", &[0x4080_0000], 0x3F00_0000),
         ("rsqrt.approx.f64", "dd", &[0x4010 << 48], 0x3FE0 << 48),

@@ -7,9 +7,14 @@ use super::{Modifiers, Rounding, exact};
 pub(crate) const CANONICAL_NAN: f32 = f32::from_bits(0x7FFF_FFFF);
 
 /// The value itself, or the canonical NaN.
+///
+/// Integers are compared here because LLVM 22 takes a choice between a NaN and `sqrt(x)` by
+/// `is_nan` for `sqrt(x)` alone, whose NaN is not the canonical one.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> f32 {
-    if value.is_nan() { CANONICAL_NAN } else { value }
+    let bits = value.to_bits();
+    let is_nan = (bits & 0x7FFF_FFFF) as i32 > f32::INFINITY.to_bits() as i32;
+    f32::from_bits(if is_nan { CANONICAL_NAN.to_bits() } else { bits })
 }
 
 /// `.ftz`: a subnormal becomes a zero of its sign.

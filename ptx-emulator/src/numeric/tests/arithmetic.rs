@@ -16,7 +16,9 @@ fn nearest(number: Number) -> u32 {
 }
 
 fn bits(value: f32) -> u32 {
-    if value.is_nan() { 0x7FFF_FFFF } else { value.to_bits() }
+    // The comparison of integers keeps LLVM from dropping the choice where the value is a root.
+    let bits = value.to_bits();
+    if bits & 0x7FFF_FFFF > 0x7F80_0000 { 0x7FFF_FFFF } else { bits }
 }
 
 /// The unpacked operations rounded to nearest are what the host computes.
