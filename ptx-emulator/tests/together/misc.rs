@@ -1,0 +1,193 @@
+//! Address spaces, other blocks, register claims, hints.
+
+use super::{Kernel, WARP, by_lane, refused, warp};
+
+#[test]
+fn generic_addresses_know_their_space() {
+    let module = ".shared .align 4 .b8 cell[4];\n.const .align 4 .b32 table[2] = {5, 6};\n\
+                  .global .align 4 .b32 variable;";
+    let spaces = ["global", "const", "local", "shared", "shared::cta", "shared::cluster", "param"];
+    for (address, holds) in [
+        ("mov.u64 %d1, variable;", &["global"][..]),
+        ("mov.u64 %d1, table; cvta.const.u64 %d1, %d1; add.u64 %d1, %d1, 7;", &["const"]),
+        ("mov.u64 %d1, own; cvta.local.u64 %d1, %d1;", &["local"]),
+        (
+            "mov.u64 %d1, cell; cvta.shared.u64 %d1, %d1;",
+            &["shared", "shared::cta", "shared::cluster"],
+        ),
+        (
+            "mov.u64 %d1, cell; cvta.shared.u64 %d1, %d1; mov.u32 %r1, %cluster_ctarank;
+             xor.b32 %r1, %r1, 1; mapa.u64 %d1, %d1, %r1;",
+            &["shared::cluster"],
+        ),
+        ("mov.b64 %d1, out; cvta.param.u64 %d1, %d1;", &["param"]),
+    ] {
+        let asks: String = spaces
+            .iter()
+            .enumerate()
+            .map(|(bit, space)| {
+                format!("isspacep.{space} %p1, %d1; @%p1 or.b32 %x, %x, {};", 1 << bit)
+            })
+            .collect();
+        let body = format!(".local .align 4 .b8 own[4]; {address} {asks}");
+        let words = Kernel { module, body: &body, blocks: 2, cluster: 2, ..WARP }.run();
+        let bit = |space: &&str| spaces.iter().position(|own| own == space).map_or(0, |at| 1 << at);
+        let expected: u32 = holds.iter().map(bit).sum();
+        assert_eq!(words, vec![expected; 64], "{address}");
+    }
+}
+
+#[test]
+fn mapped_addresses_reach_other_blocks() {
+    let module = ".shared .align 4 .b8 cells[128];";
+    for map in [
+        // Both widths of an address in the window, and a generic one.
+        "mapa.shared::cluster.u32 %r4, %r3, %r2; ld.shared::cluster.b32 %x, [%r4];
+         getctarank.shared::cluster.u32 %r5, %r4;",
+        "cvt.u64.u32 %d1, %r3; mapa.shared::cluster.u64 %d2, %d1, %r2;
+         ld.shared::cluster.b32 %x, [%d2]; getctarank.shared::cluster.u64 %r5, %d2;",
+        "cvt.u64.u32 %d1, %r3; cvta.shared.u64 %d1, %d1; mapa.u64 %d2, %d1, %r2;
+         ld.b32 %x, [%d2]; getctarank.u64 %r5, %d2;",
+    ] {
+        let map = if map.contains("cvt.u64.u32") {
+            map.replace("cvt.u64.u32 %d1, %r3;", "mov.b64 %d1, {%r3, 0};")
+        } else {
+            map.to_owned()
+        };
+        let body = format!(
+            "mov.u32 %r1, %cluster_ctarank; add.u32 %r2, %r1, 1; and.b32 %r2, %r2, 3;
+             mov.u32 %r3, cells; mad.lo.u32 %r3, %lane, 4, %r3;
+             mad.lo.u32 %r6, %r1, 1000, %lane; st.shared.b32 [%r3], %r6;
+             barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+             {map}
+             mad.lo.u32 %x, %r5, 10000, %x;
+             barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+        );
+        let words = Kernel { module, body: &body, blocks: 4, cluster: 4, ..WARP }.run();
+        let of_block = |block: u32| {
+            let other = (block + 1) % 4;
+            by_lane(move |lane| other * 11000 + lane)
+        };
+        assert_eq!(words, (0..4).flat_map(of_block).collect::<Vec<_>>(), "{map}");
+    }
+}
+
+#[test]
+fn wrong_blocks_and_addresses_are_reported() {
+    let module = ".shared .align 4 .b8 cells[128];";
+    for (body, part) in [
+        ("mov.u32 %r1, cells; mapa.shared::cluster.u32 %r2, %r1, 2;", "no block 2; it has 2"),
+        ("mapa.u64 %d1, %out, 0;", "no address in the shared memory"),
+        ("getctarank.u64 %r1, %out;", "no address in the shared memory"),
+    ] {
+        Kernel { module, body, blocks: 2, cluster: 2, ..WARP }.fails(part);
+    }
+    refused("mapa.u32 %r1, %r2, 0;", "type");
+}
+
+#[test]
+fn hints_do_nothing() {
+    let body = "prefetch.global.L1 [%out]; prefetch.global.L2 [%out]; prefetch.L2 [8];
+                prefetchu.L1 [%out]; prefetch.global.L2::evict_last [%out];
+                prefetch.global.L2::evict_normal [%out]; prefetch.tensormap [%out];
+                prefetch.param.tensormap [out];
+                applypriority.global.L2::evict_normal [%out], 128;
+                griddepcontrol.wait; griddepcontrol.launch_dependents;
+                pmevent 3; pmevent.mask 5;
+                mov.u32 %x, 4;";
+    assert_eq!(warp(body), vec![4; 32]);
+    refused("prefetch.global [%out];", "level");
+    refused("griddepcontrol;", "missing");
+}
+
+#[test]
+fn policies_are_values() {
+    let module = ".global .align 4 .b32 value = 21;";
+    for policy in [
+        "createpolicy.fractional.L2::evict_last.b64 %d1, 1.0;",
+        "createpolicy.fractional.L2::evict_first.b64 %d1;",
+        "createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %d1, 0.5;",
+        "createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %d1, [%d2], 64, 128;",
+        "createpolicy.range.L2::evict_last.b64 %d1, [%d2], %r1, 128;",
+        "createpolicy.cvt.L2.b64 %d1, 0x10000000;",
+    ] {
+        let body = format!(
+            "mov.u64 %d2, value; mov.u32 %r1, 64; {policy}
+             ld.global.L2::cache_hint.b32 %x, [%d2], %d1;"
+        );
+        assert_eq!(Kernel { module, body: &body, ..WARP }.run(), vec![21; 32], "{policy}");
+    }
+    refused("createpolicy.fractional.b64 %d1, 1.0;", "priority");
+    refused("createpolicy.cvt.L2.b32 %r1, 1;", "64 bits");
+}
+
+#[test]
+fn discarded_memory_holds_anything() {
+    let module = ".global .align 128 .b8 line[256];";
+    let words = |body: &str| Kernel { module, body, ..WARP }.run();
+    let body = "mov.u64 %d1, line; mad.wide.u32 %d2, %lane, 8, %d1; st.global.b64 [%d2], 0;
+                bar.sync 0; discard.global.L2 [%d1], 128; bar.sync 0; ld.global.b32 %x, [%d2];";
+    let found = words(body);
+    assert!(found[..16].iter().all(|word| *word != 0), "{found:?}");
+    assert!(found[16..].iter().all(|word| *word == 0), "{found:?}");
+    let body = "mov.u64 %d1, line; discard.L2 [%d1+256], 128;";
+    Kernel { module, body, ..WARP }.fails("out of bounds");
+    let body = "mov.u64 %d1, line; discard.L2 [%d1+64], 128;";
+    Kernel { module, body, ..WARP }.fails("not aligned to 128");
+    // A discard is a write: it must be ordered like one.
+    let body = "mov.u64 %d1, line; mad.wide.u32 %d2, %lane, 8, %d1; st.global.b64 [%d2], 0;
+                discard.global.L2 [%d1], 128;";
+    Kernel { module, body, ..WARP }.fails("data race");
+    refused("discard.global.L2 [%out], 64;", "128");
+}
+
+/// Two warpgroups: what each does with its registers.
+fn claims(low: &str, high: &str, directives: &str) -> Result<Vec<u32>, String> {
+    let body = format!(
+        "setp.lt.u32 %p1, %lane, 128; @%p1 bra LOW;
+         {high} mov.u32 %x, 2; bra DONE;
+         LOW: {low} mov.u32 %x, 1;
+         DONE:"
+    );
+    let kernel = Kernel { body: &body, threads: 256, directives, ..WARP };
+    kernel.try_run().map_err(|error| error.to_string())
+}
+
+#[test]
+fn registers_move_from_one_warpgroup_to_another() {
+    let directives = ".reqntid 256\n.maxnreg 64";
+    let inc = |count: u32| format!("setmaxnreg.inc.sync.aligned.u32 {count};");
+    let dec = |count: u32| format!("setmaxnreg.dec.sync.aligned.u32 {count};");
+    let words = claims(&dec(32), &inc(96), directives).unwrap();
+    assert!(words[..128].iter().all(|word| *word == 1));
+    assert!(words[128..].iter().all(|word| *word == 2));
+    for (low, high, part) in [
+        // One warpgroup gives up 32 registers a thread, the other wants 40.
+        (dec(32), inc(104), "deadlock"),
+        (String::new(), inc(72), "deadlock"),
+        (dec(72), String::new(), "`setmaxnreg.dec` to 72 registers, where a thread has 64"),
+        (inc(56), String::new(), "`setmaxnreg.inc` to 56 registers, where a thread has 64"),
+    ] {
+        let error = claims(&low, &high, directives).unwrap_err();
+        assert!(error.contains(part), "{low} {high}\n{error}");
+    }
+    for count in [16, 25, 264] {
+        refused(&inc(count), "multiple of 8 from 24 to 256");
+    }
+}
+
+/// Without `.maxnreg` the registers are what the block's bound leaves of the register file.
+#[test]
+fn registers_follow_from_the_launch_bounds() {
+    let dec = |count: u32| format!("setmaxnreg.dec.sync.aligned.u32 {count};");
+    for (directives, registers) in [
+        (".maxntid 384\n.minnctapersm 1", 168),
+        (".maxntid 256\n.minnctapersm 2", 128),
+        (".maxntid 1024", 64),
+    ] {
+        assert!(claims(&dec(registers), "", directives).is_ok(), "{directives}");
+        let error = claims(&dec(registers + 8), "", directives).unwrap_err();
+        let part = format!("where a thread has {registers}");
+        assert!(error.contains(&part), "{directives}\n{error}");
+    }
+}
