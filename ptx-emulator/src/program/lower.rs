@@ -119,6 +119,7 @@ fn lower_kernel(
             [(); 3].map(|()| values.next().unwrap_or(1))
         })
     };
+    let number = |word: &str| directive(word).map(|[value, ..]| value);
     let parameter_bytes = codes[0].parameters.last().map_or(0, |last| last.offset + last.bytes);
     Ok(Kernel {
         name: function.name.clone(),
@@ -131,6 +132,8 @@ fn lower_kernel(
         maximum_threads: directive(".maxntid")
             .map(|own| own.iter().fold(1u32, |product, value| product.saturating_mul(*value))),
         required_cluster: directive(".reqnctapercluster"),
+        maximum_registers: number(".maxnreg"),
+        blocks_per_multiprocessor: number(".minnctapersm").unwrap_or(1),
         kinds: kinds.names,
     })
 }

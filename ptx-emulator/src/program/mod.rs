@@ -80,6 +80,10 @@ pub(crate) struct Kernel {
     pub(crate) maximum_threads: Option<u32>,
     /// `.reqnctapercluster`, if given.
     pub(crate) required_cluster: Option<[u32; 3]>,
+    /// The most registers a thread may have (`.maxnreg`).
+    pub(crate) maximum_registers: Option<u32>,
+    /// How many blocks a multiprocessor must hold (`.minnctapersm`).
+    pub(crate) blocks_per_multiprocessor: u32,
     /// What instructions are counted as: opcodes with their modifiers.
     pub(crate) kinds: Vec<String>,
 }

@@ -172,6 +172,19 @@ fn start_cluster(kernel: &LoadedKernel<'_>, grid: &mut GridState, index: [u32; 3
     Cluster { blocks, barrier: ClusterBarrier::new(threads), engine: Default::default(), index }
 }
 
+/// What the compiler gives a thread of a kernel that uses `setmaxnreg`; nothing else asks. Those are
+/// all registers that its bounds allow, because the instruction needs a count that is known.
+fn thread_registers(kernel: &LoadedKernel<'_>, threads: u32) -> u32 {
+    let kernel = kernel.kernel;
+    let required = kernel.required_block.map(|shape| {
+        shape.iter().fold(1u32, |product, length| product.saturating_mul(*length))
+    });
+    let bound = required.or(kernel.maximum_threads).unwrap_or(threads).max(threads);
+    let together = bound.next_multiple_of(32).saturating_mul(kernel.blocks_per_multiprocessor);
+    let fitting = (REGISTER_FILE / together.max(1)).min(THREAD_REGISTERS);
+    kernel.maximum_registers.map_or(fitting, |most| most.min(fitting)) / 8 * 8
+}
+
 fn start_block(
     kernel: &LoadedKernel<'_>,
     grid: &mut GridState,
@@ -181,8 +194,7 @@ fn start_block(
     let shape = grid.config.block;
     let threads: u32 = shape.iter().product();
     let warp_count = threads.div_ceil(32);
-    // What the compiler would have to fit the block into; only `setmaxnreg` asks.
-    let registers = (REGISTER_FILE / (warp_count * 32).max(1)).min(THREAD_REGISTERS) / 8 * 8;
+    let registers = thread_registers(kernel, threads);
     let noise = grid.random.next();
     let shared = (0..grid.shared_bytes).map(|byte| (noise >> (byte % 8 * 8)) as u8).collect();
     let warps = (0..warp_count)
@@ -199,7 +211,8 @@ fn start_block(
         mbarriers: Default::default(),
         warps,
         live_threads: threads,
-        free_registers: REGISTER_FILE - registers * warp_count * 32,
+        // What the block gets is what its threads have: the pool fills by `setmaxnreg.dec` only.
+        free_registers: 0,
     }
 }
 
