@@ -135,8 +135,8 @@ fn discarded_memory_holds_anything() {
     let body = "mov.u64 %d1, line; discard.L2 [%d1+64], 128;";
     Kernel { module, body, ..WARP }.fails("not aligned to 128");
     // A discard is a write: it must be ordered like one.
-    let body = "mov.u64 %d1, line; mad.wide.u32 %d2, %lane, 8, %d1; st.global.b64 [%d2], 0;
-                discard.global.L2 [%d1], 128;";
+    let body = "mov.u64 %d1, line; setp.eq.u32 %p1, %lane, 0;
+                @%p1 discard.global.L2 [%d1], 128; ld.global.b32 %x, [%d1+64];";
     Kernel { module, body, ..WARP }.fails("data race");
     refused("discard.global.L2 [%out], 64;", "128");
 }
