@@ -6,7 +6,7 @@ use super::number::{
 };
 use super::{BITWISE, Bitwise, Logic};
 use crate::execute::Context;
-use crate::execute::registers::{Doubles, Registers, Words};
+use crate::execute::registers::{Registers, Words};
 use crate::numeric::compare::Comparison;
 use crate::ops::Operation;
 use crate::program::operand::{Destination, File, Source32, Source64, SourcePredicate};
@@ -30,8 +30,10 @@ pub(crate) enum Question {
     Double(DoubleMask, [Source64; 2]),
 }
 
-type WordMask = fn(&Words, &Words) -> u32;
-type DoubleMask = fn(&Doubles, &Doubles) -> u32;
+/// The lanes of two rows of which a comparison holds.
+type Mask<T> = fn(&[T; 32], &[T; 32]) -> u32;
+type WordMask = Mask<u32>;
+type DoubleMask = Mask<u64>;
 
 /// `set`: a number for yes and zero for no, for one or two questions.
 #[derive(Clone, Debug)]
@@ -62,11 +64,8 @@ fn ask<N: Number>(
     lane_mask(a, b, |a, b| holds(N::value(a), N::value(b)))
 }
 
-/// Compares two rows; one bit a lane.
-type CompareRows<B> = fn(&[B; 32], &[B; 32]) -> u32;
-
 /// The function that compares rows of numbers.
-fn rows<N: Number>(comparison: Comparison) -> CompareRows<N::Bits> {
+fn rows<N: Number>(comparison: Comparison) -> Mask<N::Bits> {
     // A comparison with NaN is false; the unordered ones are the opposites of ordered ones.
     match comparison {
         Comparison::Equal => |a, b| ask::<N>(a, b, |a, b| a == b),

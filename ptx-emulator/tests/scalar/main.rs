@@ -1,0 +1,6 @@
+//! Integer arithmetic, logic and comparisons, and how fast they are executed.
+
+mod integer;
+mod lanes;
+mod logic;
+mod speed;
