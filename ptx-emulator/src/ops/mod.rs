@@ -60,6 +60,7 @@ impl Operation {
 pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     match form.mnemonic() {
         "mov" | "cvta" => mov::lower(form),
+        "st" | "red" if form.has("async") => copy::lower(form),
         "ld" | "st" | "ldu" => memory::lower(form),
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" => {
             control::lower(form)
@@ -76,6 +77,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         "bar" | "barrier" => barrier::lower(form),
         "mbarrier" => mbarrier::lower(form),
         "cp" => copy::lower(form),
+        "tensormap" => copy::lower_map(form),
         "fence" | "membar" => fence::lower(form),
         "applypriority" | "createpolicy" | "discard" | "getctarank" | "griddepcontrol"
         | "isspacep" | "mapa" | "pmevent" | "prefetch" | "prefetchu" | "setmaxnreg" => {

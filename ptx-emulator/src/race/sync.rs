@@ -112,6 +112,28 @@ impl Races {
         }
     }
 
+    /// A relaxed operation on a synchronisation object: it releases what its threads knew and did
+    /// before their last fence.
+    pub(crate) fn relaxed_release(&mut self, warp: WarpId, lanes: u32, into: &mut SyncClock) {
+        let Some(state) = self.warp_mut(warp) else { return };
+        for lane in each_lane(lanes) {
+            let released = state.threads.get(lane).and_then(|thread| thread.released.as_deref());
+            let Some((view, clock)) = released else { continue };
+            into.view.join(view);
+            into.view.learn(Entry::new(Agent::warp(warp, Role::Generic), 1 << lane, *clock));
+        }
+    }
+
+    /// A relaxed look at a synchronisation object: what it holds becomes known with the next fence.
+    pub(crate) fn relaxed_acquire(&mut self, warp: WarpId, lanes: u32, from: &SyncClock) {
+        let Some(state) = self.warp_mut(warp) else { return };
+        for lane in each_lane(lanes) {
+            if let Some(thread) = state.threads.get_mut(lane) {
+                thread.pending().join(&from.view);
+            }
+        }
+    }
+
     /// `bar.warp.sync`, and every other instruction that orders the lanes of a warp.
     pub(crate) fn warp_barrier(&mut self, warp: WarpId, lanes: u32) {
         let mut clock = SyncClock::default();

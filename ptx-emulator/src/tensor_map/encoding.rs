@@ -78,12 +78,17 @@ pub(super) fn check_magic(bytes: &[u8; BYTES]) -> Result<(), Error> {
     if !bytes.starts_with(&MAGIC) || !rest { Err(Error::NotATensorMap) } else { Ok(()) }
 }
 
-/// Writes a map that keeps the rules.
-pub(super) fn write(map: &TiledMap) -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
+/// Turns 128 zeros, from which kernels start a map of their own, into a map without any field.
+pub(super) fn begin(bytes: &mut [u8; BYTES]) {
     for (place, byte) in bytes.iter_mut().zip(MAGIC) {
         *place = byte;
     }
+}
+
+/// Writes a map that keeps the rules.
+pub(super) fn write(map: &TiledMap) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    begin(&mut bytes);
     let (mode, atomicity) = split_swizzle(map.swizzle);
     let last_dimension = map.extents.len().saturating_sub(1) as u64;
     let numbers = [

@@ -149,13 +149,17 @@ impl ReplaceField {
 }
 
 /// Overwrites one field. The map may break rules afterwards, because a kernel replaces several
-/// fields one after the other; the rules are checked when a copy decodes the map.
+/// fields one after the other; the rules are checked when a copy decodes the map. Zeros count as
+/// a map whose fields are all zero: so kernels begin maps of their own.
 pub(crate) fn replace(
     bytes: &mut [u8; BYTES],
     field: ReplaceField,
     ordinal: Option<u32>,
     value: u64,
 ) -> Result<(), ReplaceError> {
+    if *bytes == [0; BYTES] {
+        encoding::begin(bytes);
+    }
     encoding::check_magic(bytes).map_err(|_| ReplaceError::NotATensorMap)?;
     let place = field.place().at(entry(field, ordinal)?);
     let value = if field.bits() == 32 { u64::from(value as u32) } else { value };

@@ -1,0 +1,208 @@
+//! What runs beside the threads of a cluster: operations that are performed when they are due.
+
+use std::rc::Rc;
+
+use super::groups::{Family, Limits};
+use super::load::Load;
+use super::store::Store;
+use super::threads::{LateArrival, ThreadCopies};
+use crate::execute::block::Cluster;
+use crate::execute::grid::{EngineFault, GridState};
+use crate::execute::registers::lanes;
+use crate::execute::{Context, Outcome};
+use crate::race::{AsyncOrigin, WarpId};
+use crate::random::Random;
+use crate::tensor_map::geometry::Geometry;
+
+/// How many tensor maps an engine remembers.
+const MAPS: usize = 32;
+
+/// Who issued an operation, and where.
+#[derive(Clone, Debug)]
+pub(super) struct Issuer {
+    pub(super) warp: WarpId,
+    /// The rank of the block.
+    pub(super) rank: usize,
+    pub(super) line: u32,
+    /// The issuing lanes: one, but for `cp.async`.
+    pub(super) lanes: u32,
+    /// What they knew then; absent when accesses are not checked.
+    pub(super) origin: Option<AsyncOrigin>,
+    block: [u32; 3],
+    warp_index: u32,
+    thread: Option<[u32; 3]>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Work {
+    Threads(Box<ThreadCopies>),
+    Arrive(Box<LateArrival>),
+    Load(Box<Load>),
+    Store(Box<Store>),
+}
+
+#[derive(Debug)]
+struct Pending {
+    due: u64,
+    sequence: u64,
+    issuer: Issuer,
+    work: Work,
+}
+
+/// The operations of a cluster that have been issued and not performed.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    pending: Vec<Pending>,
+    /// No operation is due before.
+    earliest: u64,
+    /// Operations issued so far.
+    issued: u64,
+    /// The tensor maps used last, by their bytes.
+    pub(super) maps: Vec<(Box<[u8; 128]>, Rc<Geometry>)>,
+}
+
+/// How many turns an operation takes: mostly few, sometimes very many, so that programs which
+/// forget to wait are seen.
+fn delay(random: &mut Random) -> u64 {
+    match random.below(64) {
+        0..32 => random.below(8),
+        32..56 => random.below(64),
+        56..63 => random.below(512),
+        _ => random.below(8192),
+    }
+}
+
+impl Engine {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(crate) fn has_due(&self, now: u64) -> bool {
+        !self.pending.is_empty() && self.earliest <= now
+    }
+
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.pending.iter().map(|pending| pending.due).min()
+    }
+
+    fn add(&mut self, pending: Pending) {
+        let first = self.pending.is_empty() || pending.due < self.earliest;
+        self.earliest = if first { pending.due } else { self.earliest };
+        self.pending.push(pending);
+    }
+
+    /// Whether operations of a warp's lanes are unfinished which groups up to the limits hold.
+    pub(super) fn is_waited_for(&self, warp: WarpId, family: Family, limits: &Limits) -> bool {
+        self.pending.iter().filter(|pending| pending.issuer.warp == warp).any(|pending| {
+            let waits = |lane: usize, clock: u32| limits[lane].is_some_and(|limit| clock <= limit);
+            match (&pending.work, family) {
+                (Work::Threads(own), Family::Threads) => {
+                    lanes(pending.issuer.lanes).any(|lane| waits(lane, own.clocks[lane]))
+                }
+                (Work::Store(own), Family::Bulk { reads_only }) => {
+                    let lane = pending.issuer.lanes.trailing_zeros() as usize;
+                    (own.is_reading() || !reads_only) && waits(lane & 31, own.clock)
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// Whether copies that an arrival waits for are unfinished.
+    fn blocks_arrival(&self, issuer: &Issuer, sequence: u64) -> bool {
+        self.pending.iter().any(|other| {
+            matches!(other.work, Work::Threads(_))
+                && other.issuer.warp == issuer.warp
+                && other.issuer.lanes & issuer.lanes != 0
+                && other.sequence < sequence
+        })
+    }
+
+    pub(super) fn remember(&mut self, bytes: [u8; 128], geometry: &Rc<Geometry>) {
+        if self.maps.len() >= MAPS {
+            self.maps.remove(0);
+        }
+        self.maps.push((Box::new(bytes), Rc::clone(geometry)));
+    }
+}
+
+/// The executing lanes of `mask` issue an operation.
+pub(super) fn issue(context: &mut Context<'_>, mask: u32, work: Work) {
+    let warp = context.warp.id;
+    let checked = context.grid.is_checked();
+    let origin = checked.then(|| context.grid.races.begin_async(warp, mask));
+    let lane = mask.trailing_zeros() as usize;
+    let single = mask.is_power_of_two();
+    let issuer = Issuer {
+        warp,
+        rank: context.rank,
+        line: context.line,
+        lanes: mask,
+        origin,
+        block: context.cluster.blocks[context.rank].index,
+        warp_index: context.warp.index,
+        thread: context.warp.threads.get(lane).copied().filter(|_| single),
+    };
+    let due = context.grid.now + delay(&mut context.grid.random);
+    let engine = &mut context.cluster.engine;
+    engine.issued += 1;
+    let sequence = engine.issued;
+    engine.add(Pending { due, sequence, issuer, work });
+}
+
+/// Lets everything happen that is due. Returns whether something did.
+pub(crate) fn perform_due(
+    cluster: &mut Cluster,
+    grid: &mut GridState,
+) -> Result<bool, EngineFault> {
+    if !cluster.engine.has_due(grid.now) {
+        return Ok(false);
+    }
+    let mut moved = false;
+    let mut index = 0;
+    while index < cluster.engine.pending.len() {
+        if cluster.engine.pending[index].due > grid.now {
+            index += 1;
+            continue;
+        }
+        let Pending { sequence, issuer, work, .. } = cluster.engine.pending.swap_remove(index);
+        moved = true;
+        let rest = match perform(work, sequence, &issuer, cluster, grid) {
+            Ok(rest) => rest,
+            Err(fault) => {
+                let Issuer { line, block, warp_index: warp, thread, .. } = issuer;
+                return Err(EngineFault { fault, line, block, warp, thread });
+            }
+        };
+        if let Some(work) = rest {
+            let due = grid.now + 1 + delay(&mut grid.random);
+            cluster.engine.add(Pending { due, sequence, issuer, work });
+        }
+    }
+    cluster.engine.earliest = cluster.engine.next_due().unwrap_or(0);
+    grid.progress += u64::from(moved);
+    Ok(moved)
+}
+
+/// Performs an operation. Returns what is left to be done of it.
+fn perform(
+    work: Work,
+    sequence: u64,
+    issuer: &Issuer,
+    cluster: &mut Cluster,
+    grid: &mut GridState,
+) -> Outcome<Option<Work>> {
+    match work {
+        Work::Threads(own) => own.perform(issuer, cluster, grid).map(|()| None),
+        Work::Arrive(own) if cluster.engine.blocks_arrival(issuer, sequence) => {
+            Ok(Some(Work::Arrive(own)))
+        }
+        Work::Arrive(own) => own.perform(issuer, cluster).map(|()| None),
+        Work::Load(own) => own.perform(issuer, cluster, grid).map(|()| None),
+        Work::Store(own) => {
+            let rest = own.perform(issuer, cluster, grid)?;
+            Ok(rest.map(|own| Work::Store(Box::new(own))))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Copies into shared memory that complete on mbarriers.
+
+use super::engine::Issuer;
+use super::tensor::TensorBox;
+use super::transfer::{Known, Reduction, copy_shared, note_shared_read, read_global, write_shared};
+use crate::execute::Outcome;
+use crate::execute::block::Cluster;
+use crate::execute::grid::GridState;
+use crate::execute::registers::lanes;
+use crate::execute::report::Fault;
+use crate::ops::mbarrier::{self, SharedPlace};
+use crate::race::{AsyncAccess, Proxy, Strength};
+use crate::tensor_map::Swizzle;
+use crate::tensor_map::swizzle::Pattern;
+
+/// Where the bytes come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Global(u64, u32),
+    Shared(SharedPlace, u32),
+    Tensor(TensorBox),
+    /// Registers.
+    Immediate([u8; 16], u32),
+}
+
+impl Source {
+    /// Bytes that arrive.
+    pub(super) fn bytes(&self) -> u32 {
+        match self {
+            Self::Global(_, bytes) | Self::Shared(_, bytes) | Self::Immediate(_, bytes) => *bytes,
+            Self::Tensor(own) => own.geometry.bytes(),
+        }
+    }
+
+    /// How they are permuted in shared memory.
+    fn pattern(&self) -> Pattern {
+        match self {
+            Self::Tensor(own) => own.geometry.pattern(),
+            _ => plain(),
+        }
+    }
+}
+
+/// No swizzle.
+pub(super) fn plain() -> Pattern {
+    const PLAIN: Pattern = match Pattern::new(Swizzle::None) {
+        Some(pattern) => pattern,
+        None => panic!("no swizzle is a pattern"),
+    };
+    PLAIN
+}
+
+/// A copy into the shared memory of one block or several.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub(super) source: Source,
+    /// Offset in each destination.
+    pub(super) to: u32,
+    /// Ranks of the destinations, a bit each.
+    pub(super) ranks: u32,
+    /// Offset of the mbarrier in each destination.
+    pub(super) barrier: u32,
+    pub(super) reduction: Reduction,
+    pub(super) proxy: Proxy,
+}
+
+impl Load {
+    pub(super) fn perform(
+        self,
+        issuer: &Issuer,
+        cluster: &mut Cluster,
+        grid: &mut GridState,
+    ) -> Outcome {
+        let bytes = self.source.bytes();
+        let pattern = self.source.pattern();
+        let mut data: Option<Vec<u8>> = None;
+        for rank in lanes(self.ranks) {
+            let barrier = SharedPlace { rank, offset: self.barrier };
+            let known = self.known(issuer, cluster, barrier)?;
+            let data = match &mut data {
+                Some(data) => data,
+                None => {
+                    // The source is read through the same proxy, but plainly.
+                    let reader = Known { strength: Strength::Weak, ..known };
+                    let access = reader.access(issuer);
+                    data.insert(self.read(cluster, grid, access.as_ref())?)
+                }
+            };
+            let access = known.access(issuer);
+            let place = SharedPlace { rank, offset: self.to };
+            let content = (data.as_slice(), pattern);
+            write_shared(cluster, grid, access.as_ref(), place, content, self.reduction)?;
+            grid.statistics.copied_bytes += u64::from(bytes);
+            let lane = issuer.lanes.trailing_zeros() as usize & 31;
+            let found = cluster.blocks[rank].mbarriers.get(barrier.offset);
+            found
+                .and_then(|barrier| barrier.transact(-i64::from(bytes)))
+                .map_err(|problem| self.complaint(lane, barrier, &problem))?;
+        }
+        Ok(())
+    }
+
+    fn complaint(&self, lane: usize, barrier: SharedPlace, problem: &str) -> Fault {
+        let bytes = self.source.bytes();
+        let problem = format!("a copy of {bytes} bytes that completes on it: {problem}");
+        mbarrier::fault(lane, barrier, &problem)
+    }
+
+    /// Under whose clock the copy becomes known: the mbarrier's, in its phase.
+    fn known(
+        &self,
+        issuer: &Issuer,
+        cluster: &mut Cluster,
+        barrier: SharedPlace,
+    ) -> Outcome<Known> {
+        let lane = issuer.lanes.trailing_zeros() as usize & 31;
+        let missing = |problem: String| self.complaint(lane, barrier, &problem);
+        let block = cluster.blocks.get_mut(barrier.rank);
+        let block = block.ok_or_else(|| missing("its block does not exist".to_owned()))?;
+        let (agent, clock) = block.mbarriers.get(barrier.offset).map_err(missing)?.agent();
+        let strength = if self.reduction.is_some() { Strength::Strong } else { Strength::Weak };
+        Ok(Known { agent, lanes: u32::MAX, clock, strength, proxy: self.proxy })
+    }
+
+    fn read(
+        &self,
+        cluster: &mut Cluster,
+        grid: &mut GridState,
+        access: Option<&AsyncAccess<'_>>,
+    ) -> Outcome<Vec<u8>> {
+        let mut data = vec![0; self.source.bytes() as usize];
+        match &self.source {
+            Source::Tensor(own) => return own.read(grid, access),
+            Source::Global(address, _) => read_global(grid, access, *address, &mut data)?,
+            Source::Shared(place, bytes) => {
+                note_shared_read(cluster, grid, access, *place, *bytes)?;
+                copy_shared(cluster, *place, plain(), &mut data);
+            }
+            Source::Immediate(value, _) => {
+                for (place, byte) in data.iter_mut().zip(value) {
+                    *place = *byte;
+                }
+            }
+        }
+        Ok(data)
+    }
+}

@@ -1,0 +1,66 @@
+//! Asynchronous copies: `cp.async`, `cp.async.bulk` and `cp.reduce.async.bulk`, with and without
+//! tensor maps, `st.async`, `red.async`, and changes of tensor maps (PTX ISA 9.1, 9.7.9.25 to 28).
+//!
+//! An instruction checks its operands and hands the copy to the cluster's [`Engine`], which
+//! performs it later, at a random moment and in no order.
+
+mod bulk;
+mod engine;
+mod groups;
+mod load;
+mod lower;
+mod map;
+mod remote;
+mod store;
+mod tensor;
+mod threads;
+mod transfer;
+
+pub(crate) use engine::{Engine, perform_due};
+pub(crate) use groups::WarpState;
+pub(crate) use lower::lower;
+pub(crate) use map::lower as lower_map;
+
+use crate::execute::{Context, Flow, Outcome};
+
+/// An asynchronous copy, or an operation on their groups or on tensor maps.
+#[derive(Clone, Debug)]
+pub(crate) enum Copy {
+    /// `cp.async`: one for each thread.
+    Threads(threads::ThreadCopy),
+    /// `cp.async.mbarrier.arrive`.
+    Arrive(threads::Arrival),
+    /// `commit_group`.
+    Commit(groups::Family),
+    /// `wait_group` and `wait_all`.
+    Wait(groups::GroupWait),
+    /// Copies into shared memory that complete on an mbarrier.
+    Load(bulk::BulkLoad),
+    /// Copies into global memory that complete in bulk groups.
+    Store(bulk::BulkStore),
+    /// Prefetches, which are checked and have no effect.
+    Prefetch(bulk::Prefetch),
+    /// `st.async` and `red.async`.
+    Remote(remote::Remote),
+    /// `tensormap.replace`.
+    Replace(map::Replace),
+    /// `tensormap.cp_fenceproxy`.
+    Publish(map::Publish),
+}
+
+/// Executes the operation.
+pub(crate) fn execute(own: &Copy, context: &mut Context<'_>) -> Outcome<Flow> {
+    match own {
+        Copy::Threads(copy) => threads::issue(copy, context)?,
+        Copy::Arrive(arrival) => threads::issue_arrival(arrival, context)?,
+        Copy::Commit(family) => groups::commit(*family, context),
+        Copy::Wait(wait) => return Ok(groups::wait(wait, context)),
+        Copy::Load(load) => bulk::issue_load(load, context)?,
+        Copy::Store(store) => bulk::issue_store(store, context)?,
+        Copy::Prefetch(prefetch) => bulk::prefetch(prefetch, context)?,
+        Copy::Remote(remote) => remote::issue(remote, context)?,
+        Copy::Replace(replace) => map::replace_fields(replace, context)?,
+        Copy::Publish(publish) => return map::publish(publish, context),
+    }
+    Ok(Flow::Next)
+}

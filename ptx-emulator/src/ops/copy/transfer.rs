@@ -1,0 +1,206 @@
+//! Bytes in and out of memory for copies, with bounds and races checked.
+
+use super::engine::Issuer;
+use crate::execute::Outcome;
+use crate::execute::block::Cluster;
+use crate::execute::grid::GridState;
+use crate::execute::report::{Fault, ReportKind};
+use crate::ops::access::race_fault;
+use crate::ops::mbarrier::SharedPlace;
+use crate::race::{Agent, AsyncAccess, Proxy, Strength};
+use crate::tensor_map::TensorDataType;
+use crate::tensor_map::reduce::{ReduceOp, reduce};
+use crate::tensor_map::swizzle::Pattern;
+
+/// Under whose name and clock a copy's accesses become known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) agent: Agent,
+    pub(super) lanes: u32,
+    pub(super) clock: u32,
+    pub(super) strength: Strength,
+    pub(super) proxy: Proxy,
+}
+
+impl Known {
+    /// The access as the race checker takes it; nothing if accesses are not checked.
+    pub(super) fn access<'a>(&self, issuer: &'a Issuer) -> Option<AsyncAccess<'a>> {
+        let Self { agent, lanes, clock, strength, proxy } = *self;
+        let origin = issuer.origin.as_ref()?;
+        Some(AsyncAccess { origin, agent, lanes, clock, strength, proxy, site: issuer.line })
+    }
+}
+
+/// How data changes what is there.
+pub(super) type Reduction = Option<(ReduceOp, TensorDataType)>;
+
+fn out_of_bounds(access: &'static str, address: u64, bytes: usize, hint: String) -> Fault {
+    let bytes = bytes as u64;
+    ReportKind::OutOfBounds { access, space: "global", address, bytes, hint }.into()
+}
+
+/// Checks the bytes of a copy in global memory.
+pub(super) fn check_global(
+    grid: &mut GridState,
+    access: &'static str,
+    address: u64,
+    bytes: u64,
+) -> Result<(), ReportKind> {
+    if bytes == 0 || grid.memory.find(address, bytes).is_some() {
+        return Ok(());
+    }
+    let hint = grid.memory.hint(address);
+    Err(ReportKind::OutOfBounds { access, space: "global", address, bytes, hint })
+}
+
+/// Reads global memory.
+pub(super) fn read_global(
+    grid: &mut GridState,
+    access: Option<&AsyncAccess<'_>>,
+    address: u64,
+    into: &mut [u8],
+) -> Outcome {
+    let length = into.len();
+    if length == 0 {
+        return Ok(());
+    }
+    let Some((allocation, offset)) = grid.memory.find(address, length as u64) else {
+        let hint = grid.memory.hint(address);
+        return Err(out_of_bounds("copy", address, length, hint));
+    };
+    if let Some(access) = access {
+        let checked =
+            grid.races.async_read(&mut allocation.shadow, access, offset as u64, length as u64);
+        checked.map_err(|report| race_fault(&report, "global", allocation.base))?;
+    }
+    if let Some(bytes) = allocation.bytes.get(offset..offset + length) {
+        into.copy_from_slice(bytes);
+    }
+    Ok(())
+}
+
+/// Writes global memory, or reduces into it.
+pub(super) fn write_global(
+    grid: &mut GridState,
+    access: Option<&AsyncAccess<'_>>,
+    address: u64,
+    data: &[u8],
+    reduction: Reduction,
+) -> Outcome {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let Some((allocation, offset)) = grid.memory.find(address, data.len() as u64) else {
+        let hint = grid.memory.hint(address);
+        return Err(out_of_bounds("copy", address, data.len(), hint));
+    };
+    if let Some(access) = access {
+        let checked = grid.races.async_write(
+            &mut allocation.shadow,
+            access,
+            offset as u64,
+            data.len() as u64,
+        );
+        checked.map_err(|report| race_fault(&report, "global", allocation.base))?;
+    }
+    match allocation.bytes.get_mut(offset..offset + data.len()) {
+        Some(bytes) => combine(bytes, data, reduction),
+        None => Ok(()),
+    }
+}
+
+/// Notes that bytes of shared memory are read; they are in bounds.
+pub(super) fn note_shared_read(
+    cluster: &mut Cluster,
+    grid: &mut GridState,
+    access: Option<&AsyncAccess<'_>>,
+    place: SharedPlace,
+    bytes: u32,
+) -> Outcome {
+    let (Some(access), Some(block)) = (access, cluster.blocks.get_mut(place.rank)) else {
+        return Ok(());
+    };
+    let checked =
+        grid.races.async_read(&mut block.shadow, access, place.offset.into(), bytes.into());
+    checked.map_err(|report| race_fault(&report, "shared", base(place)))
+}
+
+/// Writes shared memory, or reduces into it. The pattern permutes the chunks of the range, which
+/// is aligned to 128 bytes if there is one.
+pub(super) fn write_shared(
+    cluster: &mut Cluster,
+    grid: &mut GridState,
+    access: Option<&AsyncAccess<'_>>,
+    place: SharedPlace,
+    (data, pattern): (&[u8], Pattern),
+    reduction: Reduction,
+) -> Outcome {
+    let Some(block) = cluster.blocks.get_mut(place.rank) else { return Ok(()) };
+    let start = place.offset as usize;
+    if let Some(access) = access {
+        let length = data.len() as u64;
+        let checked = grid.races.async_write(&mut block.shadow, access, start as u64, length);
+        checked.map_err(|report| race_fault(&report, "shared", base(place)))?;
+    }
+    let Some(target) = block.shared.get_mut(start..start + data.len()) else { return Ok(()) };
+    let Some(chunk) = pattern.chunk() else { return combine(target, data, reduction) };
+    for_chunks(place.offset, chunk, pattern, data.len(), |from, to, length| {
+        if let (Some(target), Some(data)) =
+            (target.get_mut(to..to + length), data.get(from..from + length))
+        {
+            target.copy_from_slice(data);
+        }
+    });
+    Ok(())
+}
+
+/// Copies bytes out of shared memory, undoing the pattern.
+pub(super) fn copy_shared(
+    cluster: &Cluster,
+    place: SharedPlace,
+    pattern: Pattern,
+    into: &mut [u8],
+) {
+    let start = place.offset as usize;
+    let source = cluster.blocks.get(place.rank);
+    let source = source.and_then(|block| block.shared.get(start..start + into.len()));
+    let Some(source) = source else { return };
+    let Some(chunk) = pattern.chunk() else { return into.copy_from_slice(source) };
+    for_chunks(place.offset, chunk, pattern, into.len(), |to, from, length| {
+        if let (Some(target), Some(data)) =
+            (into.get_mut(to..to + length), source.get(from..from + length))
+        {
+            target.copy_from_slice(data);
+        }
+    });
+}
+
+/// Calls `act` with the place of each chunk in the dense box, its place in the range of shared
+/// memory, and its length.
+fn for_chunks(
+    base: u32,
+    chunk: u32,
+    pattern: Pattern,
+    length: usize,
+    mut act: impl FnMut(usize, usize, usize),
+) {
+    let chunk = chunk as usize;
+    for dense in (0..length).step_by(chunk) {
+        let address = base.wrapping_add(dense as u32);
+        let moved = pattern.apply(address).wrapping_sub(base) as usize;
+        act(dense, moved, chunk.min(length - dense));
+    }
+}
+
+fn combine(target: &mut [u8], data: &[u8], reduction: Reduction) -> Outcome {
+    let Some((op, data_type)) = reduction else {
+        target.copy_from_slice(data);
+        return Ok(());
+    };
+    reduce(op, data_type, target, data).map_err(|error| Fault::operand(error.to_string()))
+}
+
+/// What must be added to an offset in a block to get an address of the cluster.
+pub(super) fn base(place: SharedPlace) -> u64 {
+    SharedPlace { offset: 0, ..place }.address()
+}
