@@ -101,7 +101,8 @@ pub(crate) fn fault(lane: usize, place: SharedPlace, problem: &str) -> Fault {
     Fault::at_lane(lane, ReportKind::Synchronisation(text))
 }
 
-/// Where the mbarriers of the executing lanes are; the accesses are recorded.
+/// Where the mbarriers of the executing lanes are. Unless written they must be alive. The accesses
+/// are recorded.
 fn places(
     location: Location,
     context: &mut Context<'_>,
@@ -114,6 +115,10 @@ fn places(
         let at = (lane, addresses[lane]);
         let found = SharedPlace::find(context.cluster, context.rank, location.space, at, wanted)?;
         places[lane] = Some(found);
+        if effect != Effect::Write {
+            let barriers = &mut context.cluster.blocks[found.rank].mbarriers;
+            barriers.get(found.offset).map_err(|problem| fault(lane, found, &problem))?;
+        }
     }
     if context.grid.is_checked() {
         note(&places, context, effect, strength)?;
