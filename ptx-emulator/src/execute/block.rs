@@ -21,6 +21,8 @@ pub(crate) struct Block {
     pub(crate) shadow: Shadow,
     pub(crate) barriers: NamedBarriers,
     pub(crate) mbarriers: Mbarriers,
+    /// Matrix products of its warpgroups.
+    pub(crate) matrix: crate::ops::wgmma::BlockState,
     /// A running warp is taken out.
     pub(crate) warps: Vec<Option<Box<Warp>>>,
     /// Threads that have not exited.

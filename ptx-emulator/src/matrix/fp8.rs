@@ -17,15 +17,7 @@
 
 use super::ElementType;
 use super::block::{Sums, multiply, widen};
-
-/// How sums of 8-bit floating-point products are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fp8Accumulation {
-    /// With the reduced precision of Hopper's tensor cores.
-    Hardware,
-    /// Exactly, rounded once an instruction.
-    Exact,
-}
+pub(crate) use crate::machine::Fp8Accumulation;
 
 /// Fraction bits below the largest exponent.
 const FRACTION_BITS: u32 = 13;

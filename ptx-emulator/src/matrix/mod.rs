@@ -13,6 +13,7 @@ pub(crate) mod descriptor;
 pub(crate) mod element;
 pub(crate) mod fp8;
 pub(crate) mod mma;
+pub(crate) mod narrow;
 pub(crate) mod tiles;
 pub(crate) mod wgmma;
 

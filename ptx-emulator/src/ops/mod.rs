@@ -16,8 +16,10 @@ pub(crate) mod logic;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod misc;
+pub(crate) mod mma;
 pub(crate) mod mov;
 pub(crate) mod special;
+pub(crate) mod tiles;
 pub(crate) mod wgmma;
 
 use crate::execute::{Context, Flow, Outcome};
@@ -42,8 +44,10 @@ pub(crate) enum Operation {
     Mbarrier(Box<mbarrier::Mbarrier>),
     Memory(memory::Memory),
     Misc(Box<misc::Misc>),
+    Mma(Box<mma::Product>),
     Mov(mov::Mov),
     Special(special::Fetch),
+    Tiles(tiles::Tiles),
     Wgmma(Box<wgmma::Operation>),
 }
 
@@ -83,6 +87,8 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         | "isspacep" | "mapa" | "pmevent" | "prefetch" | "prefetchu" | "setmaxnreg" => {
             misc::lower(form)
         }
+        "ldmatrix" | "movmatrix" | "stmatrix" => tiles::lower(form),
+        "mma" => mma::lower(form),
         "wgmma" => wgmma::lower(form),
         "add" | "sub" | "mul" | "mad" | "div" | "min" | "max" | "neg" | "abs"
             if integer::is_integer(form) =>
@@ -122,6 +128,8 @@ pub(crate) fn execute(operation: &Operation, context: &mut Context<'_>) -> Outco
         Operation::Fence(own) => fence::execute(own, context)?,
         Operation::Misc(own) => return misc::execute(own, context),
         Operation::Barrier(own) => return barrier::execute(own, context),
+        Operation::Mma(own) => return mma::execute(own, context),
+        Operation::Tiles(own) => return tiles::execute(own, context),
         Operation::Mbarrier(own) => return mbarrier::execute(own, context),
         Operation::Copy(own) => return copy::execute(own, context),
         Operation::Wgmma(own) => return wgmma::execute(own, context),

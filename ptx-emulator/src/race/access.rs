@@ -361,11 +361,25 @@ impl Races {
         start: u64,
         length: u64,
     ) -> Result<(), Report> {
+        self.async_read_all(shadow, access, [(start, length)])
+    }
+
+    /// An asynchronous operation reads ranges, each given by its start and its length. What is
+    /// found out about earlier accesses is kept from one to the next.
+    pub(crate) fn async_read_all(
+        &mut self,
+        shadow: &mut Shadow,
+        access: &AsyncAccess,
+        ranges: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<(), Report> {
         let random = &mut self.random;
         let mut one = Access::of_async(access);
         one.uninitialised = shadow.uninitialised == Uninitialised::Report;
         let mut known = access.observer();
-        for_cells(shadow, start, length, &one, |cell| known.read(cell, &one, random))
+        for (start, length) in ranges {
+            for_cells(shadow, start, length, &one, |cell| known.read(cell, &one, random))?;
+        }
+        Ok(())
     }
 
     /// An asynchronous operation writes `length` bytes.

@@ -11,6 +11,8 @@ use crate::execute::report::{Report, ReportKind};
 use crate::execute::warp::{Frame, Path, PathState, Warp};
 use crate::machine::LoadedKernel;
 use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
+use crate::ops::copy::Engine;
+use crate::ops::wgmma;
 use crate::program::align_up;
 use crate::race::Shadow;
 
@@ -112,6 +114,8 @@ fn round(
         let cluster = &mut running[index];
         moved |= crate::ops::copy::perform_due(cluster, grid)
             .map_err(|fault| stall::engine_report(kernel, fault))?;
+        moved |= wgmma::perform_due(cluster, grid)
+            .map_err(|fault| stall::engine_report(kernel, fault))?;
         let slots: usize = cluster.blocks.iter().map(|block| block.warps.len()).sum();
         let start = grid.random.below(slots as u64) as usize;
         for step in 0..slots {
@@ -123,6 +127,10 @@ fn round(
             moved |= turn == Turn::Moved;
             if cluster.engine.has_due(grid.now) {
                 moved |= crate::ops::copy::perform_due(cluster, grid)
+                    .map_err(|fault| stall::engine_report(kernel, fault))?;
+            }
+            if wgmma::has_due(cluster, grid.now) {
+                moved |= wgmma::perform_due(cluster, grid)
                     .map_err(|fault| stall::engine_report(kernel, fault))?;
             }
         }
@@ -144,7 +152,10 @@ fn slot(cluster: &Cluster, slot: usize) -> (usize, usize) {
 
 /// The earliest moment after now at which an engine finishes something or a sleeper wakes.
 fn next_moment(running: &[Cluster], now: u64) -> Option<u64> {
-    let engines = running.iter().filter_map(|cluster| cluster.engine.next_due());
+    let engines = running
+        .iter()
+        .flat_map(|cluster| [cluster.engine.next_due(), wgmma::next_due(cluster)])
+        .flatten();
     let sleepers = running.iter().flat_map(|cluster| {
         let warps = cluster.blocks.iter().flat_map(|block| block.warps.iter().flatten());
         warps.flat_map(|warp| warp.paths.iter()).filter_map(|path| match path.state {
@@ -209,6 +220,7 @@ fn start_block(
         shadow: Shadow::new(grid.shared_bytes.into(), crate::race::Uninitialised::Report),
         barriers: NamedBarriers::new(threads),
         mbarriers: Default::default(),
+        matrix: Default::default(),
         warps,
         live_threads: threads,
         // What the block gets is what its threads have: the pool fills by `setmaxnreg.dec` only.

@@ -180,6 +180,12 @@ impl Runner<'_, '_> {
                 let count = &mut self.counts[frame.function][at];
                 count.0 += 1;
                 count.1 += u64::from(mask.count_ones());
+                let writes = &code.touches[at].writes;
+                if !writes.is_empty() {
+                    let frame_index = self.warp.paths[index].frame;
+                    let operation = &instruction.operation;
+                    self.warp.matrix.note_writes(writes, frame_index, operation);
+                }
             }
             match flow {
                 Flow::Next if alone => position += 1,
