@@ -55,8 +55,14 @@ pub(crate) enum Kind {
          free memory with nvidia-smi, and restart the process if a kernel has failed"
     )]
     Driver { call: &'static str, code: u32, name: String, detail: String },
-    #[error("the driver could not load PTX module {module}: {detail}\n{log}")]
+    #[error("PTX module {module} could not be loaded: {detail}\n{log}")]
     ModuleLoad { module: String, detail: String, log: String },
+    #[error(
+        "{work} failed on the emulated GPU {device}, which runs nothing any more; \
+         mend the kernel or its arguments and make a new device. The emulator reports:\n{report}"
+    )]
+    #[cfg_attr(not(feature = "emulator"), expect(dead_code, reason = "only emulated GPUs report"))]
+    Emulated { device: String, work: String, report: String },
 }
 
 impl Error {
@@ -120,6 +126,14 @@ impl Error {
     pub fn given_shape(&self) -> Option<&[usize]> {
         match &*self.0 {
             Kind::Shape { got, .. } => Some(got),
+            _ => None,
+        }
+    }
+
+    /// The emulator's report, where work on an emulated GPU failed.
+    pub fn emulator_report(&self) -> Option<&str> {
+        match &*self.0 {
+            Kind::Emulated { report, .. } => Some(report),
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::backend::cuda::{CudaStream, borrow_memory, cuda_device};
-use crate::backend::{Device, Stream};
+use crate::backend::{Device, DeviceKind, Stream};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
@@ -35,7 +35,7 @@ use crate::tensor::{DType, Tensor};
 /// that this library added for it has ended, and no graph holds it.
 ///
 /// # Errors
-/// The device is no GPU; the address is no multiple of the element's size, or null although there
+/// The device is no CUDA device; the address is no multiple of the element's size, or null although there
 /// are elements; the size is beyond the address space.
 ///
 /// # Safety
@@ -69,8 +69,9 @@ pub unsafe fn tensor_from_raw(
     Ok(Tensor::from_memory(memory, 0, shape, dtype, device.id()))
 }
 
-/// The device address of a tensor's first element; `None` for tensors in host memory. It is valid
-/// while a handle to the tensor lives; order other libraries' work with the streams that use it.
+/// The device address of a tensor's first element; `None` for tensors in host memory or on an
+/// emulated GPU, whose addresses mean nothing to other libraries. It is valid while a handle to the
+/// tensor lives; order other libraries' work with the streams that use it.
 ///
 /// ```
 /// use grouped_linear::{DType, Device, Tensor, interop};
@@ -80,10 +81,10 @@ pub unsafe fn tensor_from_raw(
 /// # Ok::<(), grouped_linear::Error>(())
 /// ```
 pub fn device_address(tensor: &Tensor) -> Option<u64> {
-    tensor.address()
+    if tensor.device_id().kind == DeviceKind::Cuda { tensor.address() } else { None }
 }
 
-/// The `CUstream` of a stream; `None` on the CPU. It is valid while a handle to the stream, or
+/// The `CUstream` of a stream; `None` on the CPU and on emulated GPUs. It is valid while a handle to the stream, or
 /// memory allocated on it, lives. (The legacy default stream, where lent, is `Some(0)`.) Record
 /// work on a stream of this library with [`Stream::capture`], not through the handle.
 pub fn raw_stream(stream: &Stream) -> Option<u64> {
@@ -102,7 +103,7 @@ pub fn raw_stream(stream: &Stream) -> Option<u64> {
 /// memory, and memory of other streams on which it worked, would leak.
 ///
 /// # Errors
-/// The device is no GPU, the stream belongs to another context or is the per-thread default stream
+/// The device is no CUDA device, the stream belongs to another context or is the per-thread default stream
 /// (handle 2), or a driver failure.
 ///
 /// # Safety

@@ -65,6 +65,8 @@ pub mod reference;
 mod splits;
 mod tensor;
 
+#[cfg(feature = "emulator")]
+pub use crate::backend::EmulatorOptions;
 pub use crate::backend::cuda::{KernelReport, ModuleReport, cuda_modules};
 pub use crate::backend::{Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, Stream};
 pub use crate::error::{Error, Result};
@@ -76,6 +78,9 @@ pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
 pub use crate::splits::Splits;
 pub use crate::tensor::{DType, Element, GroupedTensor, Tensor};
+
+#[cfg(feature = "emulator")]
+pub use ptx_emulator::Arch;
 
 /// The example of the README is a test, too.
 #[cfg(doctest)]

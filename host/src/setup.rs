@@ -1,11 +1,11 @@
 //! The first launch of every operation: splits to group table.
 
 use bytemuck::bytes_of;
-use grouped_linear_kernels::abi::{Operand, Ragged, Scalars, SetupArgs};
+use grouped_linear_kernels::abi::{Operand, Ragged, Scalars, SetupArgs, Status, status};
 use grouped_linear_kernels::variants::{Role, kernel};
 
 use crate::backend::Launcher;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::launch::mismatch;
 use crate::plan::{Factor, GemmOperands, GroupedOperand, LaunchPlan, Operands, Plan, Problem};
 use crate::tensor::Tensor;
@@ -51,6 +51,16 @@ pub(crate) fn launch(
     let row = kernel(Role::PointerSetup)
         .ok_or_else(|| Error::unsupported("the kernel table has no pointer_setup"))?;
     launcher.launch(row, [1, 1], bytes_of(&args))
+}
+
+/// What `pointer_setup` found wrong, for whoever synchronises.
+pub(crate) fn splits_error(found: &Status) -> Error {
+    match found.code {
+        status::NEGATIVE_SPLIT => Kind::NegativeSplit { group: found.group, value: found.value },
+        status::TOO_MANY_ROWS => Kind::TooManyRows { value: found.value, rows: found.rows },
+        code => Kind::Invalid(format!("splits: the device reports status {code}")),
+    }
+    .into()
 }
 
 fn describe_gemm(

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "emulator")]
+use super::emulated::{self, EmulatorOptions};
 use super::{Queue, QueueEvent, QueueGraph, cpu, cuda};
 use crate::error::{Error, Result};
 use crate::plan::Target;
@@ -16,6 +18,8 @@ pub enum DeviceKind {
     Cpu,
     /// An NVIDIA GPU through the CUDA driver.
     Cuda,
+    /// An emulated GPU: the kernels' PTX, executed on the CPU.
+    Emulated,
 }
 
 /// Identifies a device of this process.
@@ -32,6 +36,7 @@ impl fmt::Display for DeviceId {
         match self.kind {
             DeviceKind::Cpu => f.write_str("cpu"),
             DeviceKind::Cuda => write!(f, "cuda:{}", self.ordinal),
+            DeviceKind::Emulated => write!(f, "emulated:{}", self.ordinal),
         }
     }
 }
@@ -50,7 +55,7 @@ pub struct DeviceInfo {
     pub multiprocessors: u32,
     /// Bytes of memory; `None` where not known.
     pub memory_bytes: Option<u64>,
-    /// CUDA version that the driver supports, as major and minor; `None` on the CPU.
+    /// CUDA version that the driver supports, as major and minor; `None` where there is no driver.
     pub driver: Option<(u32, u32)>,
 }
 
@@ -66,7 +71,7 @@ pub(crate) trait DeviceBackend: fmt::Debug + Send + Sync {
     }
 }
 
-/// A device: the CPU, or a GPU. Cheap to clone.
+/// A device: the CPU, a GPU, or an emulated GPU. Cheap to clone.
 ///
 /// ```
 /// let device = grouped_linear::Device::best_available();
@@ -97,6 +102,37 @@ impl Device {
         cuda::count()
     }
 
+    /// A new emulated GPU of this architecture, with memory of its own: it executes the PTX that a
+    /// GPU would run, slowly, and reports races, accesses outside of allocations, deadlocks and the
+    /// like, which a GPU would not.
+    ///
+    /// Work runs when it is added to a stream. A kernel that fails stops the device: the next
+    /// synchronisation and every later call say why.
+    ///
+    /// ```
+    /// use grouped_linear::{Arch, DType, Device, Tensor};
+    /// let stream = Device::emulated(Arch::Sm90a)?.stream()?;
+    /// let x = Tensor::from_f32(&stream, &[2], DType::Bf16, &[1.0, 2.0])?;
+    /// assert_eq!(x.to_f32(&stream)?, [1.0, 2.0]);
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The architecture cannot be emulated.
+    #[cfg(feature = "emulator")]
+    pub fn emulated(arch: ptx_emulator::Arch) -> Result<Self> {
+        Self::emulated_with(EmulatorOptions::new(arch))
+    }
+
+    /// A new emulated GPU as the options describe it.
+    ///
+    /// # Errors
+    /// As [`Device::emulated`]; no multiprocessors.
+    #[cfg(feature = "emulator")]
+    pub fn emulated_with(options: EmulatorOptions) -> Result<Self> {
+        Ok(Self(emulated::device(options)?))
+    }
+
     /// The first GPU that has tensor-core kernels here, else the CPU.
     pub fn best_available() -> Self {
         match Self::cuda(0) {
@@ -105,7 +141,8 @@ impl Device {
         }
     }
 
-    /// A new stream: work on it runs in order, and beside other streams.
+    /// A new stream: work on it runs in order, and beside other streams. (On the CPU and on emulated
+    /// GPUs streams never overlap: work runs when it is added.)
     ///
     /// # Errors
     /// A driver failure.

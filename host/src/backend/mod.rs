@@ -1,23 +1,34 @@
 //! Devices and streams, and the trait that every engine implements.
 //!
 //! [`Queue`] is the whole contract: memory in stream order, and [`Queue::run`], which carries out a
-//! [`Plan`]. The CPU runs a plan by computing it; engines that launch kernels implement [`Launcher`]
-//! too and share the launch steps in `setup.rs`, `gemm.rs` and `epilogue.rs`.
+//! [`Plan`]. The CPU runs a plan by computing it; engines that launch kernels (`cuda`, and `emulated`
+//! with the feature `emulator`) implement [`Launcher`] too and share the launch steps in `setup.rs`,
+//! `gemm.rs` and `epilogue.rs`.
 
+mod address_table;
 pub(crate) mod cpu;
 pub(crate) mod cuda;
 mod device;
+#[cfg(feature = "emulator")]
+mod emulated;
+mod map;
+mod turn;
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use grouped_linear_kernels::abi::TensorMap;
 use grouped_linear_kernels::variants::Kernel;
 
 pub use self::device::{Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, Stream};
-use crate::error::Result;
+#[cfg(feature = "emulator")]
+pub use self::emulated::EmulatorOptions;
+pub(crate) use self::map::MapDescriptor;
+use crate::error::{Error, Result};
 use crate::plan::{Operands, Plan};
-use crate::tensor::{AddressTable, DType, Memory, Tensor};
+use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// A place in memory: the allocation and a byte offset.
 pub(crate) type Place<'a> = (&'a Memory, usize);
@@ -85,23 +96,6 @@ pub(crate) trait QueueGraph: Debug + Send + Sync {
     fn launch(&self, queue: &dyn Queue) -> Result<()>;
 }
 
-/// What a tensor map shall describe; extents innermost first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MapDescriptor {
-    /// Device address of the first element, a multiple of 16.
-    pub address: u64,
-    /// BF16 or FP16.
-    pub dtype: DType,
-    /// Number of dimensions in use, 2 or 3.
-    pub rank: usize,
-    /// Elements per dimension.
-    pub extents: [u64; 3],
-    /// Bytes from one index to the next, of dimensions 1 and 2.
-    pub strides: [u64; 2],
-    /// Elements of the box per dimension; the innermost spans 128 bytes (128-byte swizzle).
-    pub tile: [u32; 3],
-}
-
 /// An engine that runs kernels from PTX.
 pub(crate) trait Launcher: Queue {
     /// Encodes a tensor map with 128-byte swizzle, 256-byte L2 promotion and zero fill.
@@ -122,4 +116,38 @@ pub(crate) trait Launcher: Queue {
 
     /// The number that [`DeviceMemory::note_use`](crate::tensor::DeviceMemory::note_use) takes.
     fn queue_number(&self) -> u64;
+}
+
+/// The device address of a place in memory.
+fn place(memory: &Memory, offset: usize) -> Result<u64> {
+    match memory {
+        Memory::Device(memory) => Ok(memory.address() + offset as u64),
+        Memory::Host(_) => Err(Error::invalid(
+            "the tensor lies in host memory; copy it to the GPU with Tensor::to_stream",
+        )),
+    }
+}
+
+/// Refuses an argument struct of another size than the kernel's.
+fn check_arguments(kernel: &Kernel, args: &[u8]) -> Result<()> {
+    if args.len() == kernel.args_bytes {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "kernel {} takes {} bytes of arguments, {} were given",
+        kernel.name,
+        kernel.args_bytes,
+        args.len()
+    )))
+}
+
+/// A number for a new stream, different among all engines; 0 is never given out.
+fn next_queue_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Locks a mutex, poisoned or not: what ours guard is consistent between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -19,15 +19,41 @@ pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
 pub use self::run::{Outcome, run_case};
 use crate::backend::Device;
+#[cfg(feature = "emulator")]
+use crate::backend::EmulatorOptions;
 
 /// An engine, or why it cannot run here.
 #[derive(Debug)]
 pub struct Engine {
-    /// `cpu` or `cuda`.
+    /// `cpu`, `emulated-sm_90a` or `cuda`.
     pub name: &'static str,
     /// The device, or the reason for which its cases are skipped.
     pub device: Result<Device, String>,
+    /// Makes the device of the case with this number; without it all cases share `device`.
+    device_of: Option<fn(usize) -> Result<Device, String>>,
 }
+
+impl Engine {
+    fn shared(name: &'static str, device: Result<Device, String>) -> Self {
+        Self { name, device, device_of: None }
+    }
+
+    /// The device for the case with this number. On the emulated GPU every case has a machine of its
+    /// own, so that a kernel which fails stops no other case, and the cases take turns with
+    /// [`SCHEDULER_SEEDS`].
+    ///
+    /// # Errors
+    /// The reason for which the case is skipped.
+    pub fn device_for(&self, case: usize) -> Result<Device, String> {
+        match self.device_of {
+            Some(make) => make(case),
+            None => self.device.clone(),
+        }
+    }
+}
+
+/// Seeds of the emulated GPU's scheduler.
+pub const SCHEDULER_SEEDS: [u64; 5] = [1, 2, 3, 5, 8];
 
 /// Every engine of this version.
 pub fn engines() -> Vec<Engine> {
@@ -37,5 +63,20 @@ pub fn engines() -> Vec<Engine> {
         }
         Err(format!("no kernels for {}", device.info().name))
     });
-    vec![Engine { name: "cpu", device: Ok(Device::cpu()) }, Engine { name: "cuda", device: cuda }]
+    let mut engines = vec![Engine::shared("cpu", Ok(Device::cpu()))];
+    #[cfg(feature = "emulator")]
+    engines.push(Engine {
+        name: "emulated-sm_90a",
+        device: emulated(0),
+        device_of: Some(emulated),
+    });
+    engines.push(Engine::shared("cuda", cuda));
+    engines
+}
+
+#[cfg(feature = "emulator")]
+fn emulated(case: usize) -> Result<Device, String> {
+    let mut options = EmulatorOptions::new(ptx_emulator::Arch::Sm90a);
+    options.seed = SCHEDULER_SEEDS[case % SCHEDULER_SEEDS.len()];
+    Device::emulated_with(options).map_err(|error| error.to_string())
 }

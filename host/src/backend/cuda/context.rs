@@ -11,9 +11,8 @@ use super::module::Modules;
 use super::status::StatusPool;
 use super::stream::CudaStream;
 use super::stream_core::StreamCore;
-use super::{lock, next_queue_number};
 use crate::backend::device::DeviceBackend;
-use crate::backend::{DeviceId, DeviceInfo, DeviceKind, Queue};
+use crate::backend::{DeviceId, DeviceInfo, DeviceKind, Queue, lock, next_queue_number};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{GpuTarget, Target};
 

@@ -16,7 +16,6 @@ use super::context::{Context, Obstacle};
 use super::event::Event;
 use super::lock;
 use super::stream_core::StreamCore;
-use crate::error::Result;
 use crate::tensor::{DeviceMemory, Memory};
 
 /// What a tensor holds on to.
@@ -212,15 +211,5 @@ impl fmt::Debug for Retired {
 impl Retired {
     pub(super) fn is_done(&self) -> bool {
         self.events.iter().all(Event::is_done)
-    }
-}
-
-/// The device address of a place in memory.
-pub(super) fn place(memory: &Memory, offset: usize) -> Result<u64> {
-    match memory {
-        Memory::Device(memory) => Ok(memory.address() + offset as u64),
-        Memory::Host(_) => Err(crate::error::Error::invalid(
-            "the tensor lies in host memory; copy it to the GPU with Tensor::to_stream",
-        )),
     }
 }

@@ -28,8 +28,7 @@ mod tests;
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use self::context::Context;
 pub(crate) use self::context::CudaDevice;
@@ -37,8 +36,8 @@ use self::driver::Driver;
 use self::memory::{Allocation, Block};
 pub use self::module::{KernelReport, ModuleReport, cuda_modules};
 pub(crate) use self::stream::CudaStream;
-use super::Device;
 use super::device::DeviceBackend;
+use super::{Device, lock};
 use crate::error::{Error, Result};
 use crate::tensor::Memory;
 
@@ -99,15 +98,4 @@ pub(crate) fn cuda_device(device: &Device) -> Result<CudaDevice> {
 
 fn cuda_context(device: &Device) -> Result<&'static Context> {
     Ok(cuda_device(device)?.0)
-}
-
-/// A number for a new stream; 0 is never given out.
-fn next_queue_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Locks a mutex, poisoned or not: what ours guard is consistent between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -10,7 +10,8 @@ use grouped_linear_kernels::abi::{self, status};
 use super::context::{Context, Relaxed};
 use super::ffi::flag;
 use super::lock;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
+use crate::setup;
 
 /// Bytes of one page of blocks.
 const PAGE_BYTES: usize = 4096;
@@ -80,14 +81,7 @@ impl StatusBlock {
         // device wrote it.
         let found = unsafe { ptr::read_volatile(self.slot.host) };
         code.store(status::OK, Ordering::Release);
-        Err(match found.code {
-            status::NEGATIVE_SPLIT => {
-                Kind::NegativeSplit { group: found.group, value: found.value }
-            }
-            status::TOO_MANY_ROWS => Kind::TooManyRows { value: found.value, rows: found.rows },
-            code => Kind::Invalid(format!("splits: the device reports status {code}")),
-        }
-        .into())
+        Err(setup::splits_error(&found))
     }
 }
 

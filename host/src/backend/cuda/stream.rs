@@ -12,14 +12,16 @@ use super::context::Context;
 use super::event::Event;
 use super::ffi::{CuStream, LaunchAttribute, LaunchConfig, launch_attribute};
 use super::graph::CudaGraph;
-use super::memory::{Allocation, KeepAlive, place};
+use super::memory::{Allocation, KeepAlive};
 use super::stream_core::StreamCore;
 use super::tensor_map;
-use crate::backend::{DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph};
+use crate::backend::{
+    DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph, address_table,
+    check_arguments, place,
+};
 use crate::error::{Error, Result};
-use crate::gemm::weight_map;
-use crate::plan::{Operands, Pass, Plan};
-use crate::tensor::{AddressTable, DType, Memory, PassMaps, Tensor};
+use crate::plan::{Operands, Plan};
+use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// Up to this size a copy from pageable memory is complete for the host when the call returns: the
 /// driver puts the bytes into its own buffers.
@@ -128,20 +130,11 @@ impl Queue for CudaStream {
 
     fn address_table(&self, tensors: &[Tensor]) -> Result<Option<AddressTable>> {
         let (_turn, driver) = self.0.eager("the addresses of discrete tensors")?;
-        let addresses: Vec<u64> =
-            tensors.iter().map(|tensor| tensor.address().unwrap_or(0)).collect();
-        let pointers = self.store(bytemuck::cast_slice(&addresses))?;
-        let maps = match tensors.first().map(Tensor::shape) {
-            Some(&[n, k]) if has_tensor_maps(tensors) => Some(PassMaps {
-                fprop: self.store_maps(Pass::Fprop, tensors, n, k)?,
-                dgrad: self.store_maps(Pass::Dgrad, tensors, n, k)?,
-            }),
-            _ => None,
-        };
+        let table = address_table::store(self, tensors)?;
         // Other streams read the table, too, and nothing would order them behind this one.
         // SAFETY: the stream is alive as long as `self`.
         unsafe { driver.stream_synchronize(self.0.handle())? };
-        Ok(Some(AddressTable { pointers, maps }))
+        Ok(Some(table))
     }
 
     fn run(&self, plan: &Plan, operands: &Operands<'_>) -> Result<()> {
@@ -187,51 +180,13 @@ impl Queue for CudaStream {
     }
 }
 
-impl CudaStream {
-    fn store(&self, bytes: &[u8]) -> Result<Memory> {
-        let memory = self.allocate(bytes.len())?;
-        self.upload(&memory, 0, bytes)?;
-        Ok(memory)
-    }
-
-    /// `TensorMap[groups]` of discrete weights `[n, k]`.
-    fn store_maps(&self, pass: Pass, tensors: &[Tensor], n: usize, k: usize) -> Result<Memory> {
-        let mut words = Vec::with_capacity(16 * tensors.len());
-        for tensor in tensors {
-            let address = tensor.address().unwrap_or(0);
-            let map = self.encode(&weight_map(pass, address, tensor.dtype(), n, k, 1)?)?;
-            words.extend(map.0);
-        }
-        self.store(bytemuck::cast_slice(&words))
-    }
-}
-
-/// Whether tensor-core kernels can read the tensors as weights: 16-bit elements, rows that are
-/// multiples of 16 bytes, at least one element, and aligned (borrowed memory may not be).
-fn has_tensor_maps(tensors: &[Tensor]) -> bool {
-    tensors.iter().all(|tensor| {
-        let aligned = tensor.address().is_some_and(|address| address.is_multiple_of(16));
-        matches!(tensor.dtype(), DType::Bf16 | DType::F16)
-            && aligned
-            && !tensor.is_empty()
-            && tensor.shape()[1].is_multiple_of(8)
-    })
-}
-
 impl Launcher for CudaStream {
     fn encode(&self, descriptor: &MapDescriptor) -> Result<TensorMap> {
         tensor_map::encode(self.0.context().driver(), descriptor)
     }
 
     fn launch(&self, kernel: &'static Kernel, grid: [u32; 2], args: &[u8]) -> Result<()> {
-        if args.len() != kernel.args_bytes {
-            return Err(Error::invalid(format!(
-                "kernel {} takes {} bytes of arguments, {} were given",
-                kernel.name,
-                kernel.args_bytes,
-                args.len()
-            )));
-        }
+        check_arguments(kernel, args)?;
         if grid.contains(&0) {
             return Ok(());
         }

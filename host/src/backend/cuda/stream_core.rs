@@ -1,9 +1,8 @@
 //! What a CUDA stream owns: its handle, scratch memory, status block, and the state of a capture.
 
 use std::collections::HashMap;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::context::{Context, Obstacle, Relaxed};
 use super::driver::Driver;
@@ -12,6 +11,7 @@ use super::ffi::{CuContext, CuGraph, CuStream, flag};
 use super::lock;
 use super::memory::{Block, KeepAlive, Release};
 use super::status::StatusBlock;
+use crate::backend::turn::{Turn, TurnGuard};
 use crate::error::{Error, Result};
 
 /// The least scratch memory that a stream or a graph gets.
@@ -413,48 +413,5 @@ impl Drop for StreamCore {
         self.context.unregister(self.number);
         self.context.run_deferred();
         self.context.collect_retired();
-    }
-}
-
-/// One thread at a time adds work to a stream: an operation is several launches that share scratch
-/// memory. The same thread may take its turn again inside.
-#[derive(Debug, Default)]
-struct Turn {
-    holder: AtomicUsize,
-    lock: Mutex<()>,
-}
-
-/// The turn is over when this goes.
-#[must_use]
-pub(super) struct TurnGuard<'a> {
-    turn: &'a Turn,
-    lock: Option<MutexGuard<'a, ()>>,
-}
-
-impl Turn {
-    fn take(&self) -> TurnGuard<'_> {
-        thread_local!(static TOKEN: u8 = const { 0 });
-        let me = TOKEN.with(|token| ptr::from_ref(token).addr());
-        // Only this thread stores this value, so a relaxed load decides.
-        if self.holder.load(Ordering::Relaxed) == me {
-            return TurnGuard { turn: self, lock: None };
-        }
-        let guard = lock(&self.lock);
-        self.holder.store(me, Ordering::Relaxed);
-        TurnGuard { turn: self, lock: Some(guard) }
-    }
-}
-
-impl TurnGuard<'_> {
-    fn nested(&self) -> bool {
-        self.lock.is_none()
-    }
-}
-
-impl Drop for TurnGuard<'_> {
-    fn drop(&mut self) {
-        if self.lock.is_some() {
-            self.turn.holder.store(0, Ordering::Relaxed);
-        }
     }
 }

@@ -1,0 +1,262 @@
+//! One emulated GPU: the machine, its modules, and the failure that stopped it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use grouped_linear_kernels::variants::Kernel;
+use ptx_emulator::{Arch, KernelId, LaunchConfig, Machine, ModuleId, Options};
+
+use super::EmulatorOptions;
+use super::graph::Capture;
+use crate::backend::{DeviceId, DeviceInfo, DeviceKind, lock};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{GpuTarget, Target};
+use crate::ptx;
+
+/// A machine, shared by its streams and its memory.
+///
+/// `captures` may be held while `running` is taken, never the other way round.
+pub(super) struct Gpu {
+    info: DeviceInfo,
+    target: Target,
+    arch: Arch,
+    replaced_modules: Vec<(String, String)>,
+    running: Mutex<Running>,
+    captures: Mutex<HashMap<u64, Capture>>,
+}
+
+struct Running {
+    machine: Machine,
+    modules: Vec<(&'static str, ModuleId)>,
+    failure: Option<Failure>,
+}
+
+/// Why a GPU runs nothing any more.
+#[derive(Clone)]
+struct Failure {
+    work: String,
+    report: String,
+}
+
+/// Work of a stream.
+pub(super) enum Operation {
+    Launch { kernel: &'static Kernel, id: KernelId, grid: [u32; 2], args: Box<[u8]> },
+    Copy { to: u64, from: u64, bytes: u64 },
+    Zero { address: u64, bytes: u64 },
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gpu").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl Gpu {
+    pub(super) fn new(options: EmulatorOptions) -> Result<Self> {
+        let EmulatorOptions { arch, seed, multiprocessors, .. } = options;
+        if multiprocessors == 0 {
+            return Err(Error::invalid(
+                "an emulated GPU of 0 multiprocessors was asked for, at least 1 is needed",
+            ));
+        }
+        let compute_capability = compute_capability(arch)?;
+        let mut machine = Options::new(arch);
+        machine.seed = seed;
+        machine.multiprocessors = multiprocessors;
+        if let Some(limit) = options.instruction_limit {
+            machine.instruction_limit = limit;
+        }
+        let machine = Machine::with_options(machine);
+        let info = DeviceInfo {
+            id: DeviceId { kind: DeviceKind::Emulated, ordinal: next_ordinal() },
+            name: format!("emulated GPU, {arch}, seed {seed}"),
+            compute_capability: Some(compute_capability),
+            multiprocessors,
+            memory_bytes: None,
+            driver: None,
+        };
+        Ok(Self {
+            info,
+            target: Target { gpu: Some(GpuTarget { compute_capability, multiprocessors }) },
+            arch,
+            replaced_modules: options.replaced_modules,
+            running: Mutex::new(Running { machine, modules: Vec::new(), failure: None }),
+            captures: Mutex::default(),
+        })
+    }
+
+    pub(super) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.target
+    }
+
+    pub(super) fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// The captures under way, by the number of their stream.
+    pub(super) fn captures(&self) -> MutexGuard<'_, HashMap<u64, Capture>> {
+        lock(&self.captures)
+    }
+
+    /// The failure that stopped the GPU, if one did.
+    pub(super) fn check(&self) -> Result<()> {
+        self.usable().map(drop)
+    }
+
+    /// The machine, unless it has failed.
+    fn usable(&self) -> Result<MutexGuard<'_, Running>> {
+        let running = lock(&self.running);
+        match &running.failure {
+            Some(failure) => Err(self.error(failure.clone())),
+            None => Ok(running),
+        }
+    }
+
+    fn error(&self, Failure { work, report }: Failure) -> Error {
+        Kind::Emulated { device: self.info.id.to_string(), work, report }.into()
+    }
+
+    /// Address of new memory, a multiple of 256.
+    pub(super) fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.usable()?.machine.allocate(bytes as u64).map_err(|error| {
+            let (device, detail) = (self.info.id.to_string(), report(&error));
+            Kind::OutOfMemory { bytes, device, detail }.into()
+        })
+    }
+
+    /// Frees memory, also that of a GPU that has failed. Runs from destructors, so a failure has
+    /// nobody to go to; the memory then stays allocated.
+    pub(super) fn free(&self, address: u64) {
+        let _ = lock(&self.running).machine.free(address);
+    }
+
+    /// Copies from the host.
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        let outcome = self.usable()?.machine.write(address, bytes);
+        outcome.map_err(|error| self.failed("a copy from the host", &error))
+    }
+
+    /// Copies to the host.
+    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        let outcome = self.usable()?.machine.read(address, bytes);
+        outcome.map_err(|error| self.failed("a copy to the host", &error))
+    }
+
+    fn failed(&self, work: &str, error: &dyn std::error::Error) -> Error {
+        self.error(Failure { work: work.to_string(), report: report(error) })
+    }
+
+    /// Does the work. If it fails, that is for the calls that follow to report, as on a GPU, where
+    /// the work would only have been added; an error here means that an earlier one failed.
+    pub(super) fn execute(&self, operation: &Operation) -> Result<()> {
+        let running = &mut *self.usable()?;
+        if let Err(report) = operation.run(&mut running.machine) {
+            running.failure = Some(Failure { work: operation.to_string(), report });
+        }
+        Ok(())
+    }
+
+    /// The kernel's handle; loads its module unless it is loaded.
+    pub(super) fn kernel(&self, kernel: &Kernel) -> Result<KernelId> {
+        let running = &mut *self.usable()?;
+        let name = kernel.module;
+        let loaded = running.modules.iter().find(|(known, _)| *known == name);
+        let module = match loaded {
+            Some((_, module)) => *module,
+            None => {
+                let (text, origin) = self.text(name)?;
+                let module = running.machine.load(text).map_err(|error| {
+                    let detail = format!("the emulator refuses the {origin} PTX");
+                    Kind::ModuleLoad { module: name.to_string(), detail, log: report(&error) }
+                })?;
+                running.modules.push((name, module));
+                module
+            }
+        };
+        running.machine.kernel(module, kernel.name).ok_or_else(|| {
+            let detail = format!("it has no kernel {}", kernel.name);
+            Kind::ModuleLoad { module: name.to_string(), detail, log: String::new() }.into()
+        })
+    }
+
+    /// A module's PTX and where it comes from.
+    fn text(&self, name: &str) -> Result<(&str, &str)> {
+        if let Some((_, text)) = self.replaced_modules.iter().find(|(known, _)| known == name) {
+            return Ok((text, "replaced"));
+        }
+        ptx::module(name).map(|module| (module.ptx, module.origin)).ok_or_else(|| {
+            Error::unsupported(format!("this build embeds no PTX module named {name}"))
+        })
+    }
+}
+
+impl Operation {
+    fn run(&self, machine: &mut Machine) -> Result<(), String> {
+        match *self {
+            Self::Launch { kernel, id, grid, ref args } => {
+                let config = LaunchConfig {
+                    grid: [grid[0], grid[1], 1],
+                    block: [kernel.threads, 1, 1],
+                    cluster: [kernel.cluster, 1, 1],
+                    dynamic_shared_bytes: kernel.shared_bytes,
+                };
+                machine.launch(id, &config, args).map(drop).map_err(|error| report(&error))
+            }
+            Self::Copy { to, from, bytes } => {
+                machine.copy(to, from, bytes).map_err(|error| report(&error))
+            }
+            Self::Zero { address, bytes } => {
+                machine.fill(address, 0, bytes).map_err(|error| report(&error))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Launch { kernel, grid: [x, y], .. } => {
+                write!(f, "kernel {} on a grid of {x} x {y} blocks", kernel.name)
+            }
+            Self::Copy { to, from, bytes } => {
+                write!(f, "the copy of {bytes} bytes from {from:#x} to {to:#x}")
+            }
+            Self::Zero { address, bytes } => write!(f, "zeroing {bytes} bytes at {address:#x}"),
+        }
+    }
+}
+
+/// All that an error and its sources say.
+fn report(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors print their source themselves.
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn compute_capability(arch: Arch) -> Result<(u32, u32)> {
+    match arch {
+        Arch::Sm90a => Ok((9, 0)),
+        Arch::Sm100a => Ok((10, 0)),
+        other => Err(Error::unsupported(format!("GPUs of {other} cannot be emulated yet"))),
+    }
+}
+
+/// Numbers the machines of this process, so that the memory of one is never taken for another's.
+fn next_ordinal() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
