@@ -15,6 +15,7 @@ const PLACES: &[&str] = &[
     "kernels-gpu",
     "ptx-std",
     "ptx-build",
+    "ptx-emulator",
     "cli",
     "xtask",
     "tests",

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use grouped_linear::Device;
+use grouped_linear::{Arch, Device};
 use serde::Serialize;
 
 /// Value of `--device`.
@@ -15,6 +15,10 @@ pub enum DeviceChoice {
     Cuda,
     /// The first GPU with tensor-core kernels, else the CPU.
     Auto,
+    /// An emulated Hopper GPU: the kernels' PTX executed on the CPU, slowly, with checks.
+    #[serde(rename = "emulated:sm_90a")]
+    #[value(name = "emulated:sm_90a")]
+    EmulatedSm90a,
 }
 
 impl DeviceChoice {
@@ -24,6 +28,38 @@ impl DeviceChoice {
             Self::Cpu => Ok(Device::cpu()),
             Self::Cuda => Device::cuda(0).context("--device cuda cannot be used"),
             Self::Auto => Ok(Device::best_available()),
+            Self::EmulatedSm90a => {
+                Device::emulated(Arch::Sm90a).context("--device emulated:sm_90a cannot be used")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use grouped_linear::DeviceKind;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Harness {
+        #[arg(long, value_enum)]
+        device: DeviceChoice,
+    }
+
+    #[test]
+    fn an_emulated_gpu_is_asked_for_by_its_architecture() {
+        let parse = |value| Harness::try_parse_from(["test", "--device", value]);
+        let choice = parse("emulated:sm_90a").map(|harness| harness.device);
+        assert!(matches!(choice, Ok(DeviceChoice::EmulatedSm90a)));
+        let device = DeviceChoice::EmulatedSm90a.open().unwrap();
+        assert_eq!(device.id().kind, DeviceKind::Emulated);
+        assert_eq!(device.info().compute_capability, Some((9, 0)));
+        for unknown in ["emulated", "emulated:sm_80", "emulated:"] {
+            let message = parse(unknown).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(message.contains(&format!("invalid value '{unknown}'")), "{message}");
+            assert!(message.contains("emulated:sm_90a"), "{message}");
         }
     }
 }

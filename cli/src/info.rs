@@ -1,13 +1,16 @@
 //! `info`: what was found on this machine.
 
 use anyhow::Result;
-use grouped_linear::{Device, DeviceInfo, KernelModule, ModuleReport, cuda_modules, kernel_source};
+use grouped_linear::{
+    Arch, Device, DeviceInfo, KernelModule, ModuleReport, cuda_modules, kernel_source,
+};
 
 /// Prints driver, GPUs, kernels and their compiler.
 pub fn run() -> Result<()> {
     let cpu = Device::cpu();
     println!("grouped-linear {}", env!("CARGO_PKG_VERSION"));
     println!("cpu          {}, {} threads", cpu.info().name, cpu.info().multiprocessors);
+    print_emulated();
     let gpus = print_gpus();
     println!("auto         --device auto uses {}", Device::best_available().id());
     print_kernels();
@@ -15,6 +18,18 @@ pub fn run() -> Result<()> {
         print_loaded(&gpu);
     }
     Ok(())
+}
+
+fn print_emulated() {
+    match Device::emulated(Arch::Sm90a) {
+        Ok(device) => println!(
+            "emulated     {}, {} multiprocessors; --device emulated:{}",
+            device.info().name,
+            device.info().multiprocessors,
+            Arch::Sm90a
+        ),
+        Err(error) => println!("emulated     none: {error}"),
+    }
 }
 
 /// Prints the GPUs, or why there are none.

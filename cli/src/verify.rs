@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;
-use grouped_linear::Device;
 use grouped_linear::conformance::{
     Case, Engine, Outcome, SEED, all_cases, engines, run_case, selected_cases,
 };
@@ -23,7 +22,8 @@ pub struct VerifyArgs {
     /// Run every case instead of the pairwise selection.
     #[arg(long)]
     full: bool,
-    /// Which engines: the CPU, the GPU (which must be there), or all, as far as they are there.
+    /// Which engines: the CPU, the emulated GPU, the GPU (which must be there), or all, as far as
+    /// they are there.
     #[arg(long, value_enum, default_value = "auto")]
     device: DeviceChoice,
 }
@@ -60,37 +60,37 @@ fn wanted(choice: DeviceChoice, engine: &str) -> bool {
         DeviceChoice::Auto => true,
         DeviceChoice::Cpu => engine == "cpu",
         DeviceChoice::Cuda => engine == "cuda",
+        DeviceChoice::EmulatedSm90a => engine == "emulated-sm_90a",
     }
 }
 
 fn run_engine(engine: &Engine, cases: &[Case]) -> Row {
-    let device = match &engine.device {
-        Ok(device) => device,
-        Err(reason) => {
-            let (skipped, reason) = (cases.len(), Some(reason.clone()));
-            return Row { engine: engine.name, skipped, reason, ..Row::default() };
-        }
-    };
+    if let Err(reason) = &engine.device {
+        let (skipped, reason) = (cases.len(), Some(reason.clone()));
+        return Row { engine: engine.name, skipped, reason, ..Row::default() };
+    }
     let start = Instant::now();
-    let row = run_cases(engine.name, device, cases);
+    let row = run_cases(engine, cases);
     Row { time: start.elapsed(), ..row }
 }
 
-fn run_cases(engine: &'static str, device: &Device, cases: &[Case]) -> Row {
-    let style = ProgressStyle::with_template("{msg:6} {bar:30} {pos}/{len} {elapsed}, {eta} left")
+fn run_cases(engine: &Engine, cases: &[Case]) -> Row {
+    let name = engine.name;
+    let style = ProgressStyle::with_template("{msg:15} {bar:30} {pos}/{len} {elapsed}, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(engine);
-    // Most of the time goes to the oracle, on the CPU; every case has a stream of its own.
+    let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(name);
+    // Most of the time goes to the oracle and to emulation, both on the CPU; every case has a stream of
+    // its own.
     let (failed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    cases.par_iter().for_each(|case| {
-        match run_case(case, device) {
+    cases.par_iter().enumerate().for_each(|(number, case)| {
+        match engine.device_for(number).and_then(|device| run_case(case, &device)) {
             Ok(Outcome::Passed) => {}
             Ok(Outcome::Refused(_)) => {
                 refused.fetch_add(1, Ordering::Relaxed);
             }
             Err(reason) => {
                 if failed.fetch_add(1, Ordering::Relaxed) < MOST_SHOWN {
-                    bar.suspend(|| println!("FAILED {engine}: {case}: {reason}"));
+                    bar.suspend(|| println!("FAILED {name}: {case}: {reason}"));
                 }
             }
         }
@@ -98,17 +98,17 @@ fn run_cases(engine: &'static str, device: &Device, cases: &[Case]) -> Row {
     });
     bar.finish_and_clear();
     let (failed, refused) = (failed.into_inner(), refused.into_inner());
-    Row { engine, run: cases.len() - refused, failed, refused, ..Row::default() }
+    Row { engine: name, run: cases.len() - refused, failed, refused, ..Row::default() }
 }
 
 fn table(rows: &[Row]) -> String {
     let mut lines = vec![format!(
-        "{:<10}{:>8}{:>8}{:>8}{:>9}{:>9}{:>10}",
+        "{:<16}{:>8}{:>8}{:>8}{:>9}{:>9}{:>10}",
         "engine", "run", "passed", "failed", "refused", "skipped", "seconds"
     )];
     for row in rows {
         lines.push(format!(
-            "{:<10}{:>8}{:>8}{:>8}{:>9}{:>9}{:>10.1}",
+            "{:<16}{:>8}{:>8}{:>8}{:>9}{:>9}{:>10.1}",
             row.engine,
             row.run,
             row.run - row.failed,

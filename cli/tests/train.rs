@@ -174,6 +174,20 @@ fn check_fails_a_run_that_learned_nothing() {
 }
 
 #[test]
+fn a_step_on_the_emulated_gpu_is_a_step_on_the_cpu_to_rounding() {
+    let folder = folder_with_text();
+    let flags = ["--steps=2", "--hidden=16", "--experts=2", "--blocks=1", "--held-out-bytes=64"];
+    let loss = |device: &str, out: &str| {
+        let (device, out) = (format!("--device={device}"), format!("--out={out}"));
+        succeed(&train(folder.path(), &[&flags[..], &[&device, &out]].concat()));
+        let log = log(&folder.path().join(out.trim_start_matches("--out=")).join("log.json"));
+        log["summary"]["held_out_loss"].as_f64().unwrap()
+    };
+    let (cpu, emulated) = (loss("cpu", "on-cpu"), loss("emulated:sm_90a", "emulated"));
+    assert!((cpu - emulated).abs() < 0.01, "{cpu} on the CPU, {emulated} emulated");
+}
+
+#[test]
 fn info_shows_what_the_library_knows() {
     let folder = tempfile::tempdir().unwrap();
     let printed = succeed(&run(folder.path(), &["info"]));
@@ -205,6 +219,7 @@ fn info_shows_what_the_library_knows() {
         }
     }
 
+    expect_text("4 multiprocessors; --device emulated:sm_90a");
     let source = kernel_source();
     expect_text(&format!("compiler {}", source.compiler));
     expect_text(&format!("driver {} or newer is needed", source.minimum_driver));

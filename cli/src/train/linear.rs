@@ -47,7 +47,7 @@ impl Engine {
 
     /// Whether the first call of each layer loads kernels.
     pub fn loads_kernels(&self) -> bool {
-        self.stream.device().id().kind == DeviceKind::Cuda
+        self.stream.device().id().kind != DeviceKind::Cpu
     }
 
     fn tensor(&self, shape: &[usize], values: &[f32]) -> Result<HostTensor> {
