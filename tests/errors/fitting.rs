@@ -1,5 +1,7 @@
 //! Arguments that fit, for tests to spoil.
 
+use std::sync::Arc;
+
 use grouped_linear::conformance::engines;
 use grouped_linear::functional::{
     DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
@@ -78,11 +80,11 @@ pub(crate) type Test = fn(&str, &Stream);
 /// here.
 pub(crate) fn on_engines(tests: &[(&str, Test)]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for engine in engines() {
-        for &(name, test) in tests {
-            let device = engine.device.clone();
+    for engine in engines().into_iter().map(Arc::new) {
+        for (number, &(name, test)) in tests.iter().enumerate() {
+            let engine = engine.clone();
             let name = format!("{}: {name}", engine.name);
-            trials.push(Trial::ignorable_test(name, move || match device {
+            trials.push(Trial::ignorable_test(name, move || match engine.device_for(number) {
                 Err(reason) => Ok(Completion::ignored_with(reason)),
                 Ok(device) => {
                     test(engine.name, &device.stream()?);

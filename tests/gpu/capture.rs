@@ -68,14 +68,16 @@ pub fn checks() -> Vec<Check> {
     let mut checks: Vec<Check> = REFUSED
         .iter()
         .map(|&(name, attempt)| {
-            Check::new(format!("capture: refuses {name}"), move |device| {
+            let check = Check::new(format!("capture: refuses {name}"), move |device| {
                 refusal(device, name, attempt)
-            })
+            });
+            check.emulated_if(true)
         })
         .collect();
-    checks.push(Check::new("capture: survives a panic", panic_inside));
-    checks.push(Check::new("capture: of nothing", of_nothing));
-    checks.push(Check::new("capture: the graph keeps its memory", keeps_memory));
+    checks.push(Check::new("capture: survives a panic", panic_inside).emulated_if(true));
+    checks.push(Check::new("capture: of nothing", of_nothing).emulated_if(true));
+    let keeps_memory = Check::new("capture: the graph keeps its memory", keeps_memory);
+    checks.push(keeps_memory.emulated_if(true));
     checks.push(Check::new("capture: many graphs", many_graphs));
     checks.push(Check::new("capture: first use of another stream's memory", anothers_memory));
     checks

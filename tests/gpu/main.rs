@@ -1,8 +1,9 @@
 //! What only a device that launches kernels has: graphs, streams, device memory, tensors beyond 2³¹
 //! elements, foreign pointers, and agreement of the kernels with one another.
 //!
-//! Without a GPU every trial is shown as ignored, with the reason, never as passed. What all engines
-//! have in common is for `tests/conformance`.
+//! What is small enough is tried on the emulated GPU, too. Without a GPU its own trials are shown as
+//! ignored, with the reason, never as passed. What all engines have in common is for
+//! `tests/conformance`.
 
 mod capture;
 mod device;
@@ -20,21 +21,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grouped_linear::Device;
-use grouped_linear::conformance::engines;
+use grouped_linear::conformance::{Engine, engines};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 /// What a trial ends with; errors of the library and messages become failures by `?`.
 type Outcome = Result<(), Failed>;
 
-/// A name and what is tried on the GPU.
+/// A name and what is tried on the GPU, and on the emulated one if it is small enough.
 struct Check {
     name: String,
-    run: Box<dyn FnOnce(&Device) -> Outcome + Send>,
+    emulated: bool,
+    run: Arc<dyn Fn(&Device) -> Outcome + Send + Sync>,
 }
 
 impl Check {
-    fn new(name: impl Into<String>, run: impl FnOnce(&Device) -> Outcome + Send + 'static) -> Self {
-        Self { name: name.into(), run: Box::new(run) }
+    fn new(
+        name: impl Into<String>,
+        run: impl Fn(&Device) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), emulated: false, run: Arc::new(run) }
+    }
+
+    /// The check for the emulated GPU, too: for those that take it seconds.
+    fn emulated_if(self, emulated: bool) -> Self {
+        Self { emulated, ..self }
     }
 }
 
@@ -42,11 +52,60 @@ impl Check {
 /// threads on other streams must not matter; few, since the largest take 10 GB.
 const THREADS: usize = 4;
 
+/// Trials of one engine, and how many of them were run.
+struct Suite {
+    engine: Arc<Engine>,
+    count: usize,
+    ran: Arc<AtomicUsize>,
+}
+
+impl Suite {
+    fn new(engine: Engine) -> Self {
+        Self { engine: Arc::new(engine), count: 0, ran: Arc::default() }
+    }
+
+    /// Every check that is for the engine. Without the device it is shown as ignored.
+    fn trials(&mut self, checks: &[Check]) -> Vec<Trial> {
+        let emulated = self.engine.name != "cuda";
+        let chosen = checks.iter().filter(|check| check.emulated || !emulated).enumerate();
+        let trials = chosen.map(|(number, check)| {
+            let (engine, ran, run) = (self.engine.clone(), self.ran.clone(), check.run.clone());
+            let name = match emulated {
+                true => format!("{}: {}", engine.name, check.name),
+                false => check.name.clone(),
+            };
+            Trial::ignorable_test(name, move || match engine.device_for(number) {
+                Err(reason) => Ok(Completion::ignored_with(reason)),
+                Ok(device) => {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    run(&device).map(|()| Completion::Completed)
+                }
+            })
+        });
+        let trials: Vec<Trial> = trials.collect();
+        self.count = trials.len();
+        trials
+    }
+
+    /// Prints how many trials were run; whether that is all of them, or none for want of a GPU.
+    fn conclude(&self) -> bool {
+        let (name, ran, count) = (self.engine.name, self.ran.load(Ordering::Relaxed), self.count);
+        match &self.engine.device {
+            Ok(device) => {
+                println!("{name}, {}: {ran} of {count} trials were run", device.info().name);
+                ran == count
+            }
+            Err(reason) => {
+                println!("{name}: 0 trials were run, {count} skipped ({reason})");
+                true
+            }
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
-    let gpu = engines().into_iter().find(|engine| engine.name == "cuda");
-    let gpu = gpu.map_or_else(|| Err("no engine".to_string()), |engine| engine.device);
     let checks: Vec<Check> = [
         replay::checks(),
         capture::checks(),
@@ -60,28 +119,15 @@ fn main() -> ExitCode {
     .into_iter()
     .flatten()
     .collect();
-
-    let (count, ran) = (checks.len(), Arc::new(AtomicUsize::new(0)));
-    let trials = checks.into_iter().map(|check| {
-        let (gpu, ran) = (gpu.clone(), ran.clone());
-        Trial::ignorable_test(check.name, move || match gpu {
-            Err(reason) => Ok(Completion::ignored_with(reason)),
-            Ok(device) => {
-                ran.fetch_add(1, Ordering::Relaxed);
-                (check.run)(&device).map(|()| Completion::Completed)
-            }
-        })
-    });
+    let launching = engines().into_iter().filter(|engine| engine.name != "cpu");
+    let mut suites: Vec<Suite> = launching.map(Suite::new).collect();
+    let trials: Vec<Trial> = suites.iter_mut().flat_map(|suite| suite.trials(&checks)).collect();
     let whole = arguments.filter.is_none() && !arguments.list && arguments.skip.is_empty();
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let conclusion = libtest_mimic::run(&arguments, trials);
 
-    let ran = ran.load(Ordering::Relaxed);
-    match &gpu {
-        Ok(device) => println!("{}: {ran} of {count} trials were run", device.info().name),
-        Err(reason) => println!("cuda: 0 trials were run, {count} skipped ({reason})"),
-    }
+    let complete = suites.iter().filter(|suite| !suite.conclude()).count() == 0;
     // `--ignored` asks for trials that carry a flag, and none does.
-    let counted = gpu.is_err() || !whole || arguments.ignored || ran == count;
+    let counted = complete || !whole || arguments.ignored;
     if conclusion.has_failed() || !counted {
         return ExitCode::FAILURE;
     }
