@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use crate::commands::{self, cargo, fresh_dir, target_dir};
 
 /// What is published.
-const PACKAGES: [&str; 4] = ["grouped-linear", "grouped-linear-kernels", "ptx-std", "ptx-build"];
+const PACKAGES: [&str; 5] =
+    ["grouped-linear", "grouped-linear-kernels", "ptx-std", "ptx-build", "ptx-emulator"];
 
 /// What a package may weigh, compressed; registries refuse more.
 const LIMIT_BYTES: u64 = 10 << 20;
