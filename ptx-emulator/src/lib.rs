@@ -36,8 +36,6 @@
 //! # Ok::<(), ptx_emulator::ParseError>(())
 //! ```
 #![forbid(unsafe_code)]
-#![expect(dead_code, reason = "the instructions that use the rest are not lowered yet")]
-#![cfg_attr(not(test), expect(unused_imports, reason = "the same"))]
 
 mod arch;
 mod error;

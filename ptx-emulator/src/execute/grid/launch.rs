@@ -11,7 +11,6 @@ use crate::execute::report::{Report, ReportKind};
 use crate::execute::warp::{Frame, Path, PathState, Warp};
 use crate::machine::LoadedKernel;
 use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
-use crate::ops::copy::Engine;
 use crate::ops::wgmma;
 use crate::program::align_up;
 use crate::race::Shadow;
