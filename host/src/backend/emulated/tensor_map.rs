@@ -1,8 +1,9 @@
 //! Tensor maps in the emulator's encoding, which the emulated copy engine reads.
 
 use grouped_linear_kernels::abi::TensorMap;
-use ptx_emulator::{
-    Arch, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorDataType, TiledMap,
+use ptx_emulator::Arch;
+use ptx_emulator::tensor_map::{
+    self, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorDataType, TiledMap,
 };
 
 use crate::backend::MapDescriptor;
@@ -25,7 +26,7 @@ pub(super) fn encode(descriptor: &MapDescriptor, arch: Arch) -> Result<TensorMap
         l2_promotion: L2Promotion::Bytes256,
         fill: OutOfBoundsFill::Zeros,
     };
-    let encoded = ptx_emulator::TensorMap::encode_tiled(&map, arch).map_err(|error| {
+    let encoded = tensor_map::TensorMap::encode_tiled(&map, arch).map_err(|error| {
         let rule = descriptor.broken_rule().unwrap_or_else(|| error.to_string());
         Error::unsupported(format!("tensor map: {rule}"))
     })?;
