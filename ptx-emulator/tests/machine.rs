@@ -7,7 +7,7 @@ fn module(functions: &str, body: &str) -> String {
     format!(
         ".version 8.6\n.target sm_90a\n.address_size 64\n{functions}\n\
          .visible .entry test(.param .u64 out)\n{{\n\
-         .reg .b32 %r<8>; .reg .b64 %rd<8>; .shared .align 8 .b8 shared[64];\n\
+         .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>; .shared .align 8 .b8 shared[64];\n\
          ld.param.u64 %rd1, [out];\n{body}\nret;\n}}\n"
     )
 }
@@ -91,6 +91,16 @@ fn kernels_store_what_they_should() {
             64,
             &[11],
         ),
+        // Both warps store the same to the same place, which does no harm.
+        (
+            "",
+            "st.shared.v2.b32 [shared+8], {6, 7}; bar.sync 0;
+              ld.shared.v2.b32 {%r1, %r2}, [shared+8];
+              mov.u32 %r3, %tid.x; setp.eq.u32 %p1, %r3, 40;
+              @%p1 st.global.v2.b32 [%rd1], {%r1, %r2};",
+            64,
+            &[6, 7],
+        ),
     ];
     for (functions, body, threads, expected) in table {
         for seed in 0..5 {
@@ -121,6 +131,7 @@ fn faults_are_reported_where_they_are() {
         ("st.shared.b32 [shared+64], 1;", 1, "OutOfBounds", "shared memory"),
         ("mov.u32 %r1, %tid.x; st.global.b32 [%rd1], %r1;", 2, "Race", "global memory"),
         ("mov.u32 %r1, %warpid; st.shared.b32 [shared], %r1;", 64, "Race", "shared memory"),
+        ("mov.u32 %r1, %warpid; st.shared.v2.b32 [shared], {6, %r1};", 64, "Race", "shared memory"),
         ("bar.sync 1, 96;", 64, "Deadlock", "barrier 1: 64 of 96 threads"),
         ("bar.sync 1, 32;", 64, "Synchronisation", ""),
         ("bar.sync 1, 33;", 32, "Synchronisation", "multiple of 32"),

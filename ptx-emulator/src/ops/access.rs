@@ -8,7 +8,7 @@ use crate::machine::window::{self, Window};
 use crate::module::StateSpace;
 use crate::program::operand::{Address, AddressBase, Source32, Source64};
 use crate::program::{Form, Problem};
-use crate::race::{self, LaneAccess, Overlap, RaceKind, Races, Shadow, Strength, WarpId};
+use crate::race::{self, LaneAccess, Overlap, RaceKind, Races, Shadow, Stored, Strength, WarpId};
 
 /// The state space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,31 @@ pub(crate) enum Effect {
 impl Region<'_> {
     /// Records the accesses and compares them with earlier ones.
     pub(crate) fn note(&mut self, effect: Effect, strength: Strength) -> Outcome {
+        self.record(effect, strength, None)
+    }
+
+    /// As [`note`](Self::note) for a store before it is carried out. `data` holds the bytes of all
+    /// lanes, each as far from the one before. Lanes that store the same value to the same place
+    /// do not race.
+    pub(crate) fn note_store(&mut self, strength: Strength, data: &[u8]) -> Outcome {
+        if self.shadow.is_none() {
+            return Ok(());
+        }
+        let same = strength == Strength::Weak && self.is_one_value(data);
+        let effect = if same { Effect::WriteSame } else { Effect::Write };
+        self.record(effect, strength, Some(data))
+    }
+
+    /// Whether all lanes write the same to the same place.
+    fn is_one_value(&self, data: &[u8]) -> bool {
+        let (stride, size) = (data.len() / 32, self.size as usize);
+        let bytes = |lane: usize| &data[lane * stride..lane * stride + size];
+        let mut rest = lanes(self.mask);
+        let Some(first) = rest.next() else { return true };
+        rest.all(|lane| self.offsets[lane] == self.offsets[first] && bytes(lane) == bytes(first))
+    }
+
+    fn record(&mut self, effect: Effect, strength: Strength, data: Option<&[u8]>) -> Outcome {
         let Some(shadow) = self.shadow.as_deref_mut() else { return Ok(()) };
         let access = LaneAccess {
             warp: self.warp,
@@ -118,13 +143,15 @@ impl Region<'_> {
             strength,
             site: self.line,
         };
+        let stored = data.map(|after| Stored { before: self.bytes, after });
+        let races = &mut *self.races;
         let checked = match effect {
-            Effect::Read => self.races.read_lanes(shadow, &access),
-            Effect::Write => self.races.write_lanes(shadow, &access, Overlap::Report),
-            Effect::WriteSame => self.races.write_lanes(shadow, &access, Overlap::SameValue),
-            Effect::Update => self.races.atomic_lanes(shadow, &access),
+            Effect::Read => races.read_lanes(shadow, &access),
+            Effect::Write => races.write_lanes(shadow, &access, Overlap::Report, stored),
+            Effect::WriteSame => races.write_lanes(shadow, &access, Overlap::SameValue, stored),
+            Effect::Update => races.atomic_lanes(shadow, &access),
         };
-        checked.map_err(|report| race_fault(&report, self.space, self.base))
+        checked.map_err(|report| race_fault(self.races, &report, self.space, self.base))
     }
 
     /// The bytes of a lane.
@@ -449,10 +476,18 @@ pub(crate) fn visit_kernel_parameters(
 }
 
 /// What a report of the race checker means here.
-pub(crate) fn race_fault(report: &race::Report, space: &'static str, base: u64) -> Fault {
+pub(crate) fn race_fault(
+    races: &Races,
+    report: &race::Report,
+    space: &'static str,
+    base: u64,
+) -> Fault {
     let address = base + report.address;
     let detail = match &report.earlier {
-        Some(who) => format!("nothing orders it after the {who} in PTX line {}", who.site),
+        Some(who) => {
+            let earlier = races.describe(who);
+            format!("nothing orders it after the {earlier}, in PTX line {}", who.site)
+        }
         None => "nobody has written it".to_owned(),
     };
     let kind = match report.kind {

@@ -211,12 +211,7 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
                 "a kernel's parameters cannot be written",
             ));
         }
-        let effect = if order == Order::Weak && same_values(region, &data, size) {
-            Effect::WriteSame
-        } else {
-            Effect::Write
-        };
-        region.note(effect, strength(order))?;
+        region.note_store(strength(order), data.as_flattened())?;
         for lane in lanes(region.mask) {
             let key = region.key + region.offsets[lane];
             match order {
@@ -230,25 +225,4 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
         }
         Ok(())
     })
-}
-
-/// Whether all lanes that write to the same place write the same, which is no race.
-fn same_values(
-    region: &super::access::Region<'_>,
-    data: &[[u8; LANE_BYTES]; 32],
-    size: usize,
-) -> bool {
-    let mut first: Option<usize> = None;
-    for lane in lanes(region.mask) {
-        let Some(other) = first else {
-            first = Some(lane);
-            continue;
-        };
-        if region.offsets[lane] != region.offsets[other]
-            || data[lane][..size] != data[other][..size]
-        {
-            return false;
-        }
-    }
-    true
 }

@@ -180,7 +180,7 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
     }
     context.grid.progress += 1;
     visit(context, access("stmatrix"), &addresses, mask, |region| {
-        region.note(Effect::Write, Strength::Weak)?;
+        region.note_store(Strength::Weak, data.as_flattened())?;
         for lane in lanes(region.mask) {
             region.lane_mut(lane).copy_from_slice(&data[lane]);
         }

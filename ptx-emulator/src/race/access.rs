@@ -4,7 +4,7 @@ use super::knowledge::{Knowledge, View};
 use super::observer::{Access, Conflict, Observer};
 use super::report::{RaceKind, Report, Who};
 use super::shadow::{Cell, Shadow, Uninitialised, WIDEST};
-use super::stamp::{Agent, Role, Stamp, WarpId};
+use super::stamp::{Actor, Agent, Role, Stamp, WarpId};
 use super::{LANES, Races, Warp, each_lane};
 use std::rc::Rc;
 
@@ -42,6 +42,52 @@ pub(crate) struct LaneAccess<'a> {
     pub(crate) strength: Strength,
     /// Where the instruction stands in the program.
     pub(crate) site: u32,
+}
+
+/// What a store writes and what is there, so that a write that changes nothing can be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'a> {
+    /// The region's bytes before the store.
+    pub(crate) before: &'a [u8],
+    /// The bytes written; of an instruction those of all lanes, each as far from the one before.
+    pub(crate) after: &'a [u8],
+}
+
+impl Stored<'_> {
+    /// Whether a conflict is none after all: one ordinary write, or one bulk copy, wrote these
+    /// bytes and another would write the same, so that whichever comes first the memory holds the
+    /// same. For the hardware that is harmless, and compilers rely on it where warps repeat each
+    /// other's work. `own` is where the bytes are in `after`.
+    #[cold]
+    fn excuses(
+        &self,
+        conflict: &Conflict,
+        (earlier, access): (Stamp, &Access),
+        (position, length): Place,
+        own: u64,
+    ) -> bool {
+        let is_store = matches!(earlier.agent().actor(), Actor::Warp(_, Role::Generic));
+        let is_async = access.stamp.is_async();
+        let is_strong = earlier.is_strong() || access.stamp.is_strong();
+        let alike = earlier.is_async() == is_async && (is_store || is_async) && !is_strong;
+        if conflict.kind != RaceKind::Race || !alike {
+            return false;
+        }
+        let before = slice(self.before, position, length);
+        before.is_some() && before == slice(self.after, own, length)
+    }
+
+    /// Where a byte of a lane's access is in `after`.
+    fn of_lane(&self, access: &LaneAccess, lane: u32, position: u64) -> u64 {
+        let first = access.addresses.get(lane as usize).copied().unwrap_or(0);
+        let stride = (self.after.len() / LANES) as u64;
+        (u64::from(lane) * stride).wrapping_add(position.wrapping_sub(first))
+    }
+}
+
+fn slice(bytes: &[u8], start: u64, length: u64) -> Option<&[u8]> {
+    let start = usize::try_from(start).ok()?;
+    bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
 }
 
 /// Through which proxy an asynchronous operation accesses memory.
@@ -82,6 +128,9 @@ pub(crate) struct AsyncAccess<'a> {
     pub(crate) site: u32,
 }
 
+/// Where the bytes of a cell begin, and how many they are.
+type Place = (u64, u64);
+
 /// Calls `each` for every cell of a range and turns the first conflict into a report.
 #[inline]
 fn for_cells(
@@ -89,7 +138,7 @@ fn for_cells(
     start: u64,
     length: u64,
     access: &Access,
-    mut each: impl FnMut(&mut Cell) -> Result<(), Conflict>,
+    mut each: impl FnMut(&mut Cell, Place) -> Result<(), Conflict>,
 ) -> Result<(), Report> {
     let mut position = start;
     let mut rest = Some((start, length));
@@ -98,7 +147,7 @@ fn for_cells(
         let size = 1 << run.shift;
         rest = run.rest;
         for cell in run.cells {
-            if let Err(conflict) = each(cell) {
+            if let Err(conflict) = each(cell, (position, size)) {
                 return Err(report(cell, &conflict, position, access));
             }
             position += size;
@@ -135,7 +184,7 @@ fn for_row(
     (first, bytes): (u64, u32),
     access: &mut Access,
     known: &mut Observer,
-    mut each: impl FnMut(&mut Observer, &mut Cell, &Access) -> Result<(), Conflict>,
+    mut each: impl FnMut(&mut Observer, &mut Cell, &Access, Place) -> Result<(), Conflict>,
 ) -> Result<(), Report> {
     let mut position = first;
     let mut rest = Some((first, LANES as u64 * u64::from(bytes)));
@@ -149,7 +198,7 @@ fn for_row(
         let mut left = per_lane;
         for cell in run.cells {
             known.own_lanes = access.lanes;
-            if let Err(conflict) = each(known, cell, access) {
+            if let Err(conflict) = each(known, cell, access, (position, size)) {
                 return Err(report(cell, &conflict, position, access));
             }
             position += size;
@@ -227,7 +276,7 @@ impl Races {
                 (first, access.bytes),
                 &mut one,
                 &mut known,
-                |known, cell, one| known.read(cell, one, random),
+                |known, cell, one, _| known.read(cell, one, random),
             );
         }
         let mut mask = access.mask;
@@ -249,27 +298,40 @@ impl Races {
             };
             // Each of several lanes knows its own accesses, but not those of the others.
             known.own_lanes = if one.lanes.is_power_of_two() { one.lanes } else { 0 };
-            for_cells(shadow, address, access.bytes.into(), &one, |cell| {
+            for_cells(shadow, address, access.bytes.into(), &one, |cell, _| {
                 known.read(cell, &one, random)
             })?;
         }
         Ok(())
     }
 
-    /// A warp writes.
+    /// A warp writes. Without `stored` every write counts as one of another value.
     pub(crate) fn write_lanes(
         &mut self,
         shadow: &mut Shadow,
         access: &LaneAccess,
         overlapping: Overlap,
+        stored: Option<Stored<'_>>,
     ) -> Result<(), Report> {
+        let check = |known: &mut Observer, cell: &mut Cell, one: &Access, place: Place| {
+            if let Err(conflict) = known.check_write(cell, one) {
+                let excused = stored.is_some_and(|stored| {
+                    let own = stored.of_lane(access, one.lanes.trailing_zeros(), place.0);
+                    stored.excuses(&conflict, (cell.write, one), place, own)
+                });
+                if !excused {
+                    return Err(conflict);
+                }
+            }
+            known.check_read(cell, one)
+        };
         if access.strength == Strength::Weak
             && let Some((first, second, address)) = overlap(access)
         {
             if overlapping == Overlap::SameValue {
                 // All lanes are compared with what was there before any of them wrote.
-                self.visit_lanes(shadow, access, |known, cell, one| known.check_both(cell, one))?;
-                return self.visit_lanes(shadow, access, |known, cell, one| {
+                self.visit_lanes(shadow, access, check)?;
+                return self.visit_lanes(shadow, access, |known, cell, one, _| {
                     known.write(cell, one);
                     Ok(())
                 });
@@ -279,8 +341,8 @@ impl Races {
             let earlier = Some(Who { actor, lane: first, is_write, is_async, site });
             return Err(Report { kind: RaceKind::SameInstruction, earlier, address, lane: second });
         }
-        self.visit_lanes(shadow, access, |known, cell, one| {
-            known.check_both(cell, one)?;
+        self.visit_lanes(shadow, access, |known, cell, one, bytes| {
+            check(known, cell, one, bytes)?;
             known.write(cell, one);
             Ok(())
         })
@@ -294,7 +356,7 @@ impl Races {
     ) -> Result<(), Report> {
         let report_unwritten = shadow.uninitialised == Uninitialised::Report;
         let access = LaneAccess { strength: Strength::Strong, ..*access };
-        self.visit_lanes(shadow, &access, |known, cell, one| {
+        self.visit_lanes(shadow, &access, |known, cell, one, _| {
             if report_unwritten && cell.write.is_never() {
                 return Err(Conflict { kind: RaceKind::Uninitialised, is_write: true });
             }
@@ -311,7 +373,7 @@ impl Races {
         &mut self,
         shadow: &mut Shadow,
         access: &LaneAccess,
-        visit: impl Fn(&mut Observer, &mut Cell, &Access) -> Result<(), Conflict>,
+        visit: impl Fn(&mut Observer, &mut Cell, &Access, Place) -> Result<(), Conflict>,
     ) -> Result<(), Report> {
         let Some(Some(warp)) = self.warps.get(access.warp.0 as usize) else { return Ok(()) };
         let own = Agent::warp(access.warp, Role::Generic);
@@ -335,7 +397,9 @@ impl Races {
             };
             one.lanes = 1 << lane;
             known.own_lanes = one.lanes;
-            for_cells(shadow, address, access.bytes.into(), &one, |cell| visit(known, cell, &one))?;
+            for_cells(shadow, address, access.bytes.into(), &one, |cell, bytes| {
+                visit(known, cell, &one, bytes)
+            })?;
         }
         Ok(())
     }
@@ -377,23 +441,31 @@ impl Races {
         one.uninitialised = shadow.uninitialised == Uninitialised::Report;
         let mut known = access.observer();
         for (start, length) in ranges {
-            for_cells(shadow, start, length, &one, |cell| known.read(cell, &one, random))?;
+            for_cells(shadow, start, length, &one, |cell, _| known.read(cell, &one, random))?;
         }
         Ok(())
     }
 
-    /// An asynchronous operation writes `length` bytes.
+    /// An asynchronous operation writes `length` bytes. Without `stored` they count as others than
+    /// those that are there.
     pub(crate) fn async_write(
         &mut self,
         shadow: &mut Shadow,
         access: &AsyncAccess,
         start: u64,
         length: u64,
+        stored: Option<Stored<'_>>,
     ) -> Result<(), Report> {
         let one = Access::of_async(access);
         let mut known = access.observer();
-        for_cells(shadow, start, length, &one, |cell| {
-            known.check_both(cell, &one)?;
+        for_cells(shadow, start, length, &one, |cell, place| {
+            if let Err(conflict) = known.check_write(cell, &one) {
+                let (writes, own) = ((cell.write, &one), place.0.wrapping_sub(start));
+                if !stored.is_some_and(|bytes| bytes.excuses(&conflict, writes, place, own)) {
+                    return Err(conflict);
+                }
+            }
+            known.check_read(cell, &one)?;
             known.write(cell, &one);
             Ok(())
         })

@@ -4,8 +4,10 @@
 //! Freund, 2009), extended by lanes and by the async proxy of PTX. It finds a race from the order
 //! the program enforces, not from the order in which the emulator happened to run it, so one run
 //! is enough for most. It never reports accesses that are ordered. It may miss a race: of several
-//! unordered readers of a byte only one is kept, a write hides the writes before it, and scopes
-//! are ignored, so a fence of too narrow a scope counts.
+//! unordered readers of a byte only one is kept, a write hides the writes before it, scopes are
+//! ignored, so a fence of too narrow a scope counts, and a store that finds its own value, stored
+//! by another that nothing orders before it, is none: two threads that should be ordered, but store
+//! the same, are missed. Who reads the value must be ordered behind the later of the two only.
 //!
 //! - An [`Agent`] is a source of accesses with a clock: a warp's ordinary accesses, its bulk
 //!   copies, its `wgmma`, or the copies that complete on one mbarrier.
@@ -28,10 +30,10 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use access::{AsyncAccess, AsyncOrigin, LaneAccess, Overlap, Proxy, Strength};
+pub(crate) use access::{AsyncAccess, AsyncOrigin, LaneAccess, Overlap, Proxy, Stored, Strength};
 pub(crate) use report::{RaceKind, Report};
 pub(crate) use shadow::{Shadow, Uninitialised};
-pub(crate) use stamp::{Actor, Agent, Role, WarpId};
+pub(crate) use stamp::{Agent, Role, WarpId};
 pub(crate) use sync::{Modification, SyncClock};
 
 use knowledge::View;
@@ -39,6 +41,15 @@ use std::collections::HashMap;
 
 /// The lanes of a warp.
 const LANES: usize = 32;
+
+/// Where a warp is, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WarpName {
+    /// The index of its block in the grid.
+    pub(crate) block: [u32; 3],
+    /// Its index in the block.
+    pub(crate) index: u32,
+}
 
 /// What one thread knows.
 #[derive(Clone, Debug)]
@@ -76,6 +87,7 @@ impl Warp {
 pub(crate) struct Races {
     /// A warp that ended leaves its place empty.
     warps: Vec<Option<Box<Warp>>>,
+    names: Vec<WarpName>,
     barriers: u32,
     locations: HashMap<u64, SyncClock>,
     random: u64,
@@ -86,11 +98,18 @@ impl Races {
     pub(crate) fn new(seed: u64) -> Self {
         // Zero is the one state from which xorshift does not move.
         let random = seed ^ 0x9e37_79b9_7f4a_7c15;
-        Self { warps: Vec::new(), barriers: 0, locations: HashMap::new(), random: random.max(1) }
+        Self {
+            warps: Vec::new(),
+            names: Vec::new(),
+            barriers: 0,
+            locations: HashMap::new(),
+            random: random.max(1),
+        }
     }
 
     /// A warp begins, knowing nothing. `lanes` are the threads it has.
-    pub(crate) fn start_warp(&mut self, lanes: u32) -> WarpId {
+    pub(crate) fn start_warp(&mut self, lanes: u32, name: WarpName) -> WarpId {
+        self.names.push(name);
         let thread = Thread { view: View::default(), pending: None, released: None };
         let threads = std::array::from_fn(|_| thread.clone());
         self.warps.push(Some(Box::new(Warp { clock: 1, lanes, threads })));

@@ -103,7 +103,7 @@ impl<'a> Observer<'a> {
     }
 
     #[inline(always)]
-    fn check_write(&mut self, cell: &Cell, access: &Access) -> Result<(), Conflict> {
+    pub(super) fn check_write(&mut self, cell: &Cell, access: &Access) -> Result<(), Conflict> {
         if cell.write.without_lane() == self.right_write {
             return Ok(());
         }
@@ -169,7 +169,7 @@ impl<'a> Observer<'a> {
     }
 
     #[inline(always)]
-    fn check_read(&mut self, cell: &Cell, access: &Access) -> Result<(), Conflict> {
+    pub(super) fn check_read(&mut self, cell: &Cell, access: &Access) -> Result<(), Conflict> {
         let read = cell.read;
         if read.is_never() || read == self.right_read {
             return Ok(());

@@ -1,6 +1,7 @@
 //! What the detector says.
 
 use super::stamp::{Actor, Role};
+use super::{Races, WarpName};
 use std::fmt;
 
 /// What is wrong with an access.
@@ -45,22 +46,35 @@ pub(crate) struct Report {
     pub(crate) lane: u32,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for WarpName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let access = if self.is_write { "write" } else { "read" };
-        match self.actor {
-            Actor::Warp(warp, Role::Generic) => {
-                write!(f, "{access} by warp {} lane {}", warp.0, self.lane)
+        let [x, y, z] = self.block;
+        write!(f, "block ({x}, {y}, {z}), warp {}", self.index)
+    }
+}
+
+impl Races {
+    /// An access in words.
+    pub(crate) fn describe(&self, who: &Who) -> String {
+        let access = if who.is_write { "write" } else { "read" };
+        let lane = who.lane;
+        let (warp, role) = match who.actor {
+            Actor::Warp(warp, role) => (warp, role),
+            Actor::Barrier(_) => {
+                return format!("{access} of a bulk copy that signals an mbarrier");
             }
-            Actor::Warp(warp, Role::Wgmma) => write!(f, "wgmma {access} by warp {}", warp.0),
-            Actor::Warp(warp, Role::BulkRead | Role::BulkWrite) => {
-                write!(f, "{access} of a bulk copy by warp {} lane {}", warp.0, self.lane)
+            Actor::Untracked => return format!("{access} by an unknown thread"),
+        };
+        let Some(name) = self.names.get(warp.0 as usize) else {
+            return format!("{access} by an unknown warp");
+        };
+        match role {
+            Role::Generic => format!("{access} by {name}, lane {lane}"),
+            Role::Wgmma => format!("wgmma {access} by {name}"),
+            Role::BulkRead | Role::BulkWrite => {
+                format!("{access} of a bulk copy by {name}, lane {lane}")
             }
-            Actor::Warp(warp, Role::Copy) => {
-                write!(f, "{access} of a cp.async by warp {} lane {}", warp.0, self.lane)
-            }
-            Actor::Barrier(_) => write!(f, "{access} of a bulk copy that signals an mbarrier"),
-            Actor::Untracked => write!(f, "{access} by an unknown thread"),
+            Role::Copy => format!("{access} of a cp.async by {name}, lane {lane}"),
         }
     }
 }

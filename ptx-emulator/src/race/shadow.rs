@@ -1,6 +1,6 @@
 //! The last accesses to every byte of a memory region.
 
-use super::stamp::{Agent, Stamp};
+use super::stamp::Stamp;
 
 const PAGE_BITS: u32 = 8;
 const PAGE: u64 = 1 << PAGE_BITS;
@@ -63,42 +63,6 @@ impl Shadow {
     /// A region of `length` bytes without accesses.
     pub(crate) fn new(length: u64, uninitialised: Uninitialised) -> Self {
         Self { length, uninitialised, pages: Vec::new() }
-    }
-
-    /// Whether every byte was written. Bytes beyond the region were not.
-    pub(crate) fn initialised(&self, range: std::ops::Range<u64>) -> bool {
-        if range.end > self.length {
-            return range.is_empty();
-        }
-        let mut address = range.start;
-        while address < range.end {
-            let Some(page) = self.page(address) else { return false };
-            let Some(cell) = page.cells.get(((address & (PAGE - 1)) >> page.shift) as usize) else {
-                return false;
-            };
-            if cell.write.is_never() {
-                return false;
-            }
-            address = ((address >> page.shift) + 1) << page.shift;
-        }
-        true
-    }
-
-    /// Declares bytes written before the launch, as by an initialiser.
-    pub(crate) fn mark_initialised(&mut self, range: std::ops::Range<u64>) {
-        let before = Stamp::new(Agent::UNTRACKED, false, false, 1);
-        let mut rest = Some((range.start, range.end.saturating_sub(range.start)));
-        while let Some((start, length)) = rest {
-            let run = self.run(start, length, WIDEST);
-            for cell in run.cells {
-                cell.write = before;
-            }
-            rest = run.rest;
-        }
-    }
-
-    fn page(&self, address: u64) -> Option<&Page> {
-        self.pages.get(usize::try_from(address >> PAGE_BITS).ok()?)
     }
 
     /// The cells of the first bytes of a range, up to the end of their page. Bytes beyond the

@@ -13,7 +13,7 @@ use crate::machine::LoadedKernel;
 use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
 use crate::ops::wgmma;
 use crate::program::align_up;
-use crate::race::Shadow;
+use crate::race::{Shadow, WarpName};
 
 /// Registers of a multiprocessor.
 const REGISTER_FILE: u32 = 65_536;
@@ -186,9 +186,9 @@ fn start_cluster(kernel: &LoadedKernel<'_>, grid: &mut GridState, index: [u32; 3
 /// all registers that its bounds allow, because the instruction needs a count that is known.
 fn thread_registers(kernel: &LoadedKernel<'_>, threads: u32) -> u32 {
     let kernel = kernel.kernel;
-    let required = kernel.required_block.map(|shape| {
-        shape.iter().fold(1u32, |product, length| product.saturating_mul(*length))
-    });
+    let required = kernel
+        .required_block
+        .map(|shape| shape.iter().fold(1u32, |product, length| product.saturating_mul(*length)));
     let bound = required.or(kernel.maximum_threads).unwrap_or(threads).max(threads);
     let together = bound.next_multiple_of(32).saturating_mul(kernel.blocks_per_multiprocessor);
     let fitting = (REGISTER_FILE / together.max(1)).min(THREAD_REGISTERS);
@@ -208,7 +208,7 @@ fn start_block(
     let noise = grid.random.next();
     let shared = (0..grid.shared_bytes).map(|byte| (noise >> (byte % 8 * 8)) as u8).collect();
     let warps = (0..warp_count)
-        .map(|warp| Some(Box::new(start_warp(kernel, grid, (warp, threads), registers))))
+        .map(|warp| Some(Box::new(start_warp(kernel, grid, (index, warp, threads), registers))))
         .collect();
     grid.started_blocks += 1;
     Block {
@@ -230,7 +230,7 @@ fn start_block(
 fn start_warp(
     kernel: &LoadedKernel<'_>,
     grid: &mut GridState,
-    (index, block_threads): (u32, u32),
+    (block, index, block_threads): ([u32; 3], u32, u32),
     registers: u32,
 ) -> Warp {
     let shape = grid.config.block;
@@ -253,7 +253,7 @@ fn start_warp(
     let local_bytes = align_up(code.local_bytes, 16) as usize;
     Warp {
         index,
-        id: grid.races.start_warp(live),
+        id: grid.races.start_warp(live, WarpName { block, index }),
         live,
         threads: Box::new(threads),
         paths: vec![Path {

@@ -167,7 +167,9 @@ fn map_bytes(context: &mut Context<'_>, lane: usize, address: u64) -> Outcome<[u
                     site: context.line,
                 };
                 let noted = grid.races.read_lanes(&mut allocation.shadow, &access);
-                noted.map_err(|report| race_fault(&report, "global", allocation.base))?;
+                noted.map_err(|report| {
+                    race_fault(&grid.races, &report, "global", allocation.base)
+                })?;
             }
             allocation.bytes.get(offset..offset + 128)
         }

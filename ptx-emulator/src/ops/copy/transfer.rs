@@ -7,7 +7,7 @@ use crate::execute::grid::GridState;
 use crate::execute::report::{Fault, ReportKind};
 use crate::ops::access::race_fault;
 use crate::ops::mbarrier::SharedPlace;
-use crate::race::{Agent, AsyncAccess, Proxy, Strength};
+use crate::race::{Agent, AsyncAccess, Proxy, Stored, Strength};
 use crate::tensor_map::TensorDataType;
 use crate::tensor_map::reduce::{ReduceOp, reduce};
 use crate::tensor_map::swizzle::Pattern;
@@ -71,7 +71,7 @@ pub(super) fn read_global(
     if let Some(access) = access {
         let checked =
             grid.races.async_read(&mut allocation.shadow, access, offset as u64, length as u64);
-        checked.map_err(|report| race_fault(&report, "global", allocation.base))?;
+        checked.map_err(|report| race_fault(&grid.races, &report, "global", allocation.base))?;
     }
     if let Some(bytes) = allocation.bytes.get(offset..offset + length) {
         into.copy_from_slice(bytes);
@@ -95,13 +95,11 @@ pub(super) fn write_global(
         return Err(out_of_bounds("copy", address, data.len(), hint));
     };
     if let Some(access) = access {
-        let checked = grid.races.async_write(
-            &mut allocation.shadow,
-            access,
-            offset as u64,
-            data.len() as u64,
-        );
-        checked.map_err(|report| race_fault(&report, "global", allocation.base))?;
+        let stored = Some(Stored { before: &allocation.bytes, after: data });
+        let (start, length) = (offset as u64, data.len() as u64);
+        let shadow = &mut allocation.shadow;
+        let checked = grid.races.async_write(shadow, access, start, length, stored);
+        checked.map_err(|report| race_fault(&grid.races, &report, "global", allocation.base))?;
     }
     match allocation.bytes.get_mut(offset..offset + data.len()) {
         Some(bytes) => combine(bytes, data, reduction),
@@ -122,7 +120,7 @@ pub(super) fn note_shared_read(
     };
     let checked =
         grid.races.async_read(&mut block.shadow, access, place.offset.into(), bytes.into());
-    checked.map_err(|report| race_fault(&report, "shared", base(place)))
+    checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))
 }
 
 /// Writes shared memory, or reduces into it. The pattern permutes the chunks of the range, which
@@ -139,8 +137,8 @@ pub(super) fn write_shared(
     let start = place.offset as usize;
     if let Some(access) = access {
         let length = data.len() as u64;
-        let checked = grid.races.async_write(&mut block.shadow, access, start as u64, length);
-        checked.map_err(|report| race_fault(&report, "shared", base(place)))?;
+        let checked = grid.races.async_write(&mut block.shadow, access, start as u64, length, None);
+        checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))?;
     }
     let Some(target) = block.shared.get_mut(start..start + data.len()) else { return Ok(()) };
     let Some(chunk) = pattern.chunk() else { return combine(target, data, reduction) };

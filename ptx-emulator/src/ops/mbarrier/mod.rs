@@ -144,10 +144,12 @@ fn note(places: &Places, context: &mut Context<'_>, effect: Effect, strength: St
         let noted = match effect {
             Effect::Read => races.read_lanes(shadow, &own),
             Effect::Update => races.atomic_lanes(shadow, &own),
-            Effect::Write | Effect::WriteSame => races.write_lanes(shadow, &own, Overlap::Report),
+            Effect::Write | Effect::WriteSame => {
+                races.write_lanes(shadow, &own, Overlap::Report, None)
+            }
         };
         let base = SharedPlace { rank, offset: 0 }.address();
-        noted.map_err(|report| access::race_fault(&report, "shared", base))?;
+        noted.map_err(|report| access::race_fault(races, &report, "shared", base))?;
     }
     Ok(())
 }

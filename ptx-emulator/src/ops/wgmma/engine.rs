@@ -198,7 +198,7 @@ fn note_reads(
         let all = ranges(chunks).into_iter().chain(b.iter().copied());
         grid.races
             .async_read_all(&mut block.shadow, &access, all)
-            .map_err(|report| (warp, race_fault(&report, "shared", 0)))?;
+            .map_err(|report| (warp, race_fault(&grid.races, &report, "shared", 0)))?;
     }
     Ok(())
 }

@@ -141,6 +141,9 @@ impl Exact {
             Step::Read(w, mask, a) => return self.warp((w, mask, a), 0, 'r'),
             Step::Write(w, mask, a) => return self.warp((w, mask, a), 0, 'w'),
             Step::WriteSame(w, mask, a) => return self.warp((w, mask, a), 0, 's'),
+            Step::Rewrite(..) | Step::RewriteRow(..) | Step::AsyncRewrite(..) => {
+                unreachable!("random steps have no values")
+            }
             Step::ReadRow(w, mask, a) => return self.warp((w, mask, a), 4, 'r'),
             Step::WriteRow(w, mask, a) => return self.warp((w, mask, a), 4, 'w'),
             Step::StrongRead(w, mask, a) => return self.warp((w, mask, a), 0, 'R'),

@@ -6,11 +6,13 @@ mod timing;
 
 use super::{
     Agent, AsyncAccess, AsyncOrigin, LaneAccess, Modification, Overlap, Proxy, Races, Report, Role,
-    Shadow, Strength, SyncClock, Uninitialised, WarpId,
+    Shadow, Stored, Strength, SyncClock, Uninitialised, WarpId, WarpName,
 };
 use std::collections::HashMap;
 
 const ALL: u32 = u32::MAX;
+/// A store of zeroes over zeroes.
+const ZEROES: Option<Stored<'_>> = Some(Stored { before: &[0; 1 << 16], after: &[0; 1 << 10] });
 
 /// Under whose clock an asynchronous access becomes known.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,9 @@ enum Step {
     Write(u32, u32, u64),
     /// As `Write`, all lanes with the same value.
     WriteSame(u32, u32, u64),
+    /// As `Write` and `WriteRow`, of the value that is there already.
+    Rewrite(u32, u32, u64),
+    RewriteRow(u32, u32, u64),
     /// Lane l accesses 4 bytes at 4·l behind the address.
     ReadRow(u32, u32, u64),
     WriteRow(u32, u32, u64),
@@ -59,9 +64,16 @@ enum Step {
     AsyncWrite(u32, By, u32, u64, u64),
     /// Through the generic proxy.
     CopyWrite(u32, By, u32, u64, u64),
+    /// As `AsyncWrite`, of the bytes that are there already.
+    AsyncRewrite(u32, By, u32, u64, u64),
     Complete(u32, u32, Role, u32),
     /// An mbarrier's phase ends: clock, mbarrier, agent clock.
     Phase(u32, usize, u32),
+}
+
+/// Blocks of two warps.
+fn name(warp: u32) -> WarpName {
+    WarpName { block: [warp / 2, 0, 7], index: warp % 2 }
 }
 
 struct World {
@@ -76,8 +88,8 @@ struct World {
 impl World {
     fn new(seed: u64, warps: u32, lanes: u32, uninitialised: Uninitialised) -> Self {
         let mut races = Races::new(seed);
-        for _ in 0..warps {
-            races.start_warp(lanes);
+        for index in 0..warps {
+            races.start_warp(lanes, name(index));
         }
         let barriers = (0..4).map(|_| races.new_barrier()).collect();
         let shadow = Shadow::new(1 << 16, uninitialised);
@@ -105,8 +117,9 @@ impl World {
             let shadow = &mut self.shadow;
             match kind {
                 'r' | 'R' => races.read_lanes(shadow, &access),
-                'w' | 'W' => races.write_lanes(shadow, &access, Overlap::Report),
-                's' => races.write_lanes(shadow, &access, Overlap::SameValue),
+                'w' | 'W' => races.write_lanes(shadow, &access, Overlap::Report, None),
+                's' => races.write_lanes(shadow, &access, Overlap::SameValue, None),
+                'z' => races.write_lanes(shadow, &access, Overlap::Report, ZEROES),
                 _ => races.atomic_lanes(shadow, &access),
             }
         };
@@ -114,6 +127,8 @@ impl World {
             Step::Read(w, mask, address) => return lanes(w, mask, address, 0, 'r'),
             Step::Write(w, mask, address) => return lanes(w, mask, address, 0, 'w'),
             Step::WriteSame(w, mask, address) => return lanes(w, mask, address, 0, 's'),
+            Step::Rewrite(w, mask, address) => return lanes(w, mask, address, 0, 'z'),
+            Step::RewriteRow(w, mask, address) => return lanes(w, mask, address, 4, 'z'),
             Step::ReadRow(w, mask, address) => return lanes(w, mask, address, 4, 'r'),
             Step::WriteRow(w, mask, address) => return lanes(w, mask, address, 4, 'w'),
             Step::StrongRead(w, mask, address) => return lanes(w, mask, address, 0, 'R'),
@@ -161,6 +176,9 @@ impl World {
             Step::CopyWrite(origin, by, clock, start, length) => {
                 return self.asynchronous(origin, by, clock, (start, length), 'c');
             }
+            Step::AsyncRewrite(origin, by, clock, start, length) => {
+                return self.asynchronous(origin, by, clock, (start, length), 'z');
+            }
             Step::Complete(w, mask, role, clock) => races.complete(warp(w), mask, role, clock),
             Step::Phase(clock, barrier, until) => {
                 let agent = self.barriers[barrier];
@@ -193,7 +211,8 @@ impl World {
         };
         match kind {
             'r' => self.races.async_read(&mut self.shadow, &access, start, length),
-            _ => self.races.async_write(&mut self.shadow, &access, start, length),
+            'z' => self.races.async_write(&mut self.shadow, &access, start, length, ZEROES),
+            _ => self.races.async_write(&mut self.shadow, &access, start, length, None),
         }
     }
 }

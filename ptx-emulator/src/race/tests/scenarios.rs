@@ -1,4 +1,5 @@
-use super::super::{Actor, RaceKind};
+use super::super::RaceKind;
+use super::super::stamp::Actor;
 use super::Step::*;
 use super::{ALL, By, Races, Role, Shadow, Step, Uninitialised, World};
 
@@ -57,6 +58,23 @@ const PLAIN: &[Case] = &[
     case("one instruction", Some(RaceKind::SameInstruction), &[Write(0, 3, 0)]),
     case("one instruction, one value", None, &[WriteSame(0, 3, 0)]),
     case("one value over another lane's", RACE, &[Write(0, 4, 0), WriteSame(0, 3, 0)]),
+    case("the value of another warp", None, &[WriteRow(0, ALL, 0), RewriteRow(1, ALL, 0), Rewrite(2, 1, 64)]),
+    case("the value of another lane", None, &[Write(0, 4, 0), Rewrite(0, 1, 0)]),
+    case("another value over the same value", RACE, &[Write(0, 1, 0), Rewrite(1, 1, 0), Write(0, 1, 0)]),
+    case("the value that others read", RACE, &[Write(0, 1, 0), Release(0, 1, 1), Acquire(1, 1, 1), Read(1, 1, 0),
+        Rewrite(2, 1, 0)]),
+    case("the value of one read unordered", RACE, &[Write(0, 1, 0), Rewrite(1, 1, 0), Read(2, 1, 0)]),
+    case("the value of one, read in order", None, &[Write(0, 1, 0), Rewrite(1, 1, 0), Release(1, 1, 1),
+        Acquire(2, 1, 1), Read(2, 1, 0)]),
+    case("the value of an atomic", RACE, &[Atomic(0, 1, 0), Rewrite(1, 1, 0)]),
+    case("the bytes of a bulk copy", None, &[Begin(0, 1, 0), AsyncWrite(0, BULK_WRITE, 1, 0, 64), Begin(1, 1, 1),
+        AsyncRewrite(1, By::Warp(1, Role::BulkWrite, 1), 1, 0, 64)]),
+    case("other bytes than a bulk copy", RACE, &[Begin(0, 1, 0), AsyncRewrite(0, BULK_WRITE, 1, 0, 64), Begin(1, 1, 1),
+        AsyncWrite(1, By::Warp(1, Role::BulkWrite, 1), 1, 0, 64)]),
+    case("the bytes of a store", RACE, &[Write(0, 1, 0), Begin(1, 1, 1),
+        AsyncRewrite(1, By::Warp(1, Role::BulkWrite, 1), 1, 0, 4)]),
+    case("the value of a bulk copy", RACE, &[Begin(0, 1, 0), AsyncWrite(0, BULK_WRITE, 1, 0, 64), Rewrite(1, 1, 0)]),
+    case("the value of a copy", RACE, &[Begin(0, 1, 0), CopyWrite(0, COPY, 1, 0, 4), Rewrite(1, 1, 0)]),
     case("readers of several lanes", RACE, &[Read(0, ALL, 0), Release(0, 1, 1), Acquire(1, 1, 1), Write(1, 1, 0)]),
     case("readers before the release", None, &[Read(0, ALL, 0), Release(0, ALL, 1), Acquire(1, 1, 1), Write(1, 1, 0)]),
 ];
@@ -190,9 +208,21 @@ fn scripts() {
 #[test]
 fn reports_name_both_sides() {
     let rows: [(&[Step], &str, u32, u64, u32); 5] = [
-        (&[WriteRow(0, ALL, 0), ReadRow(1, ALL, 64)], "write by warp 0 lane 16", 0, 64, 0),
-        (&[Read(2, 1, 4), Read(0, 4, 0), Write(1, 8, 0)], "read by warp 0 lane 2", 1, 0, 3),
-        (&[Write(1, 2, 0), Write(1, 24, 20)], "write by warp 1 lane 3", 1, 20, 4),
+        (
+            &[WriteRow(0, ALL, 0), ReadRow(1, ALL, 64)],
+            "write by block (0, 0, 7), warp 0, lane 16",
+            0,
+            64,
+            0,
+        ),
+        (
+            &[Read(2, 1, 4), Read(0, 4, 0), Write(1, 8, 0)],
+            "read by block (0, 0, 7), warp 0, lane 2",
+            1,
+            0,
+            3,
+        ),
+        (&[Write(1, 2, 0), Write(1, 24, 20)], "write by block (0, 0, 7), warp 1, lane 3", 1, 20, 4),
         (
             &[Begin(0, 1, 0), AsyncWrite(0, RING, 1, 32, 512), Read(1, 2, 528)],
             "write of a bulk copy that signals an mbarrier",
@@ -202,7 +232,7 @@ fn reports_name_both_sides() {
         ),
         (
             &[Begin(2, ALL, 0), AsyncRead(0, MMA_2, 1, 16, 512), WriteRow(1, ALL, 400)],
-            "wgmma read by warp 2",
+            "wgmma read by block (1, 0, 7), warp 0",
             1,
             400,
             0,
@@ -212,7 +242,7 @@ fn reports_name_both_sides() {
         let mut world = World::new(1, 4, ALL, Uninitialised::Allow);
         let report = steps.iter().find_map(|step| world.step(*step).err()).expect("a report");
         let earlier = report.earlier.expect("an earlier access");
-        let found = (earlier.to_string(), earlier.site, report.address, report.lane);
+        let found = (world.races.describe(&earlier), earlier.site, report.address, report.lane);
         assert_eq!(found, (who.to_string(), site, address, lane));
     }
     assert_eq!(super::Agent::UNTRACKED.actor(), Actor::Untracked);
@@ -220,20 +250,6 @@ fn reports_name_both_sides() {
 
 #[test]
 fn unwritten_bytes() {
-    let mut world = World::new(1, 2, ALL, Uninitialised::Report);
-    assert_eq!(world.step(WriteRow(0, 0xff, 16)), Ok(()));
-    assert_eq!(world.step(WriteBytes(0, 1, 48)), Ok(()));
-    for (range, expected) in [
-        (16..48, true),
-        (16..49, true),
-        (16..50, false),
-        (15..20, false),
-        (48..49, true),
-        (0..0, true),
-        (65535..65537, false),
-    ] {
-        assert_eq!(world.shadow.initialised(range.clone()), expected, "{range:?}");
-    }
     for step in [ReadRow(0, 3, 40), AsyncRead(0, BULK_READ, 1, 40, 16), Atomic(0, 1, 48)] {
         let mut fresh = World::new(1, 2, ALL, Uninitialised::Report);
         for before in [WriteRow(0, 0xff, 16), WriteBytes(0, 1, 48), ProxyFence(0, ALL)] {
@@ -252,8 +268,6 @@ fn unwritten_bytes() {
             }
         }
     }
-    world.shadow.mark_initialised(0..1024);
-    assert_eq!(world.step(ReadRow(1, ALL, 512)), Ok(()));
 }
 
 #[test]
@@ -285,7 +299,8 @@ fn what_does_not_exist_is_harmless() {
 fn a_warp_of_fewer_lanes_is_known_as_a_whole() {
     let mut races = Races::new(0);
     let mut shadow = Shadow::new(64, Uninitialised::Allow);
-    let (half, other) = (races.start_warp(0xffff), races.start_warp(ALL));
+    let (half, other) =
+        (races.start_warp(0xffff, super::name(0)), races.start_warp(ALL, super::name(1)));
     let addresses = [0; 32];
     let mut clock = super::SyncClock::default();
     for (warp, mask) in [(half, 1), (other, ALL)] {
@@ -293,7 +308,10 @@ fn a_warp_of_fewer_lanes_is_known_as_a_whole() {
         let access = super::LaneAccess { warp, mask, addresses: &addresses, bytes, strength, site };
         if warp == half {
             races.release(half, 0xffff, &mut super::SyncClock::default());
-            assert_eq!(races.write_lanes(&mut shadow, &access, super::Overlap::Report), Ok(()));
+            assert_eq!(
+                races.write_lanes(&mut shadow, &access, super::Overlap::Report, None),
+                Ok(())
+            );
             races.release(half, 0xffff, &mut clock);
             races.acquire(other, ALL, &clock);
         } else {

@@ -19,7 +19,7 @@ fn block() -> Races {
         clock.learn(races.new_barrier(), ALL, 3);
     }
     for w in 0..WARPS {
-        races.start_warp(ALL);
+        races.start_warp(ALL, super::name(0));
         for role in [Role::BulkRead, Role::BulkWrite, Role::Wgmma] {
             clock.learn(Agent::warp(WarpId(w), role), ALL, 3);
         }
@@ -43,7 +43,7 @@ fn pass(races: &mut Races, shadow: &mut Shadow, bytes: u32, warps: u32, write: b
         let (mask, addresses, strength) = (ALL, &addresses, Strength::Weak);
         let access = LaneAccess { warp, mask, addresses, bytes, strength, site: 7 };
         let result = match write {
-            true => races.write_lanes(shadow, &access, Overlap::Report),
+            true => races.write_lanes(shadow, &access, Overlap::Report, None),
             false => races.read_lanes(shadow, &access),
         };
         assert_eq!(result, Ok(()));
@@ -98,7 +98,7 @@ fn asynchronous_ranges_are_quick() {
             let access =
                 AsyncAccess { origin, agent: full, lanes, clock: phase, strength, proxy, site };
             let start = Instant::now();
-            assert_eq!(races.async_write(&mut shadow, &access, 0, BYTES), Ok(()));
+            assert_eq!(races.async_write(&mut shadow, &access, 0, BYTES, None), Ok(()));
             times[0] = times[0].max(BYTES as f64 / start.elapsed().as_nanos() as f64);
             let mut clock = SyncClock::default();
             clock.learn(full, ALL, phase);
