@@ -3,39 +3,48 @@
 
 use ptx_emulator::{Arch, LaunchConfig, Machine};
 
-fn module(body: &str) -> String {
+fn module(arch: Arch, body: &str) -> String {
     format!(
-        ".version 8.6\n.target sm_90a\n.address_size 64\n\
-         .visible .entry test(.param .u64 out)\n{{\n.reg .b16 %h<4>; .reg .b32 %r<4>; \
+        ".version 8.6\n.target {arch}\n.address_size 64\n\
+         .visible .entry test(.param .u64 out)\n{{\n.reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; \
          .reg .b64 %d<4>; .reg .b64 %out;\nld.param.u64 %out, [out];\n{body}\nret;\n}}\n"
     )
 }
 
 fn registers(width: char) -> (u32, &'static str) {
     match width {
+        'b' => (8, "%b"),
         'h' => (16, "%h"),
         'r' => (32, "%r"),
         _ => (64, "%d"),
     }
 }
 
-/// Runs one instruction. Each word of `shape` is the file of an operand, the result's first: `h`
-/// has 16 bits, `r` 32 and `d` 64.
+/// Runs one instruction. Each word of `shape` is the file of an operand, the result's first: `b`
+/// has 8 bits, `h` 16, `r` 32 and `d` 64.
 fn run(form: &str, shape: &str, sources: &[u64]) -> u64 {
+    run_on(Arch::Sm90a, form, shape, sources)
+}
+
+fn run_on(arch: Arch, form: &str, shape: &str, sources: &[u64]) -> u64 {
     let mut body = String::new();
     let mut operands = Vec::new();
     for (index, width) in shape.chars().enumerate() {
         let (bits, name) = registers(width);
         if index > 0 {
             let value = sources[index - 1];
-            body += &format!("mov.b{bits} {name}{index}, {value:#x};\n");
+            body += &match width {
+                'b' => format!("mov.b16 {{%b{index}, %b3}}, {value:#x};\n"),
+                _ => format!("mov.b{bits} {name}{index}, {value:#x};\n"),
+            };
         }
         operands.push(format!("{name}{index}"));
     }
     let (bits, name) = registers(shape.chars().next().unwrap());
     body += &format!("{form} {};\nst.global.b{bits} [%out], {name}0;", operands.join(", "));
-    let mut machine = Machine::new(Arch::Sm90a);
-    let module = machine.load(&module(&body)).unwrap_or_else(|error| panic!("{form}: {error}"));
+    let mut machine = Machine::new(arch);
+    let module =
+        machine.load(&module(arch, &body)).unwrap_or_else(|error| panic!("{form}: {error}"));
     let kernel = machine.kernel(module, "test").unwrap();
     let out = machine.allocate(8).unwrap();
     machine.write(out, &[0; 8]).unwrap();
@@ -160,6 +169,43 @@ fn conversions() {
     }
 }
 
+/// Numbers of four and six bits and powers of two.
+#[test]
+fn conversions_of_blackwell() {
+    let cases: &[(&str, &str, &[u64], u64)] = &[
+        // 2.5 lies between 2 and 3, -1.2 next to -1; the first source goes to the high half.
+        ("cvt.rn.satfinite.e2m1x2.f32", "brr", &[0x4020_0000, 0xBF99_999A], 0x4A),
+        ("cvt.rn.satfinite.relu.e2m1x2.f32", "brr", &[0x43E0_0000, 0xBF99_999A], 0x70),
+        ("cvt.rn.satfinite.e2m3x2.f32", "hrr", &[0x3F88_0000, 0xBF99_999A], 0x082A),
+        ("cvt.rn.satfinite.e3m2x2.f32", "hrr", &[0x40A0_0000, 0x7F80_0000], 0x151F),
+        ("cvt.rn.f16x2.e2m1x2", "rb", &[0xA4], 0xBC00_4000),
+        ("cvt.rn.relu.f16x2.e2m1x2", "rb", &[0xA4], 0x4000),
+        ("cvt.rn.f16x2.e2m3x2", "rh", &[0x1F08], 0x4780_3C00),
+        ("cvt.rn.f16x2.e3m2x2", "rh", &[0x1F0C], 0x4F00_3C00),
+        ("cvt.rp.ue8m0x2.f32", "hrr", &[0x3F88_0000, 0x3A80_0000], 0x8075),
+        ("cvt.rz.ue8m0x2.f32", "hrr", &[0x3F88_0000, 0x3A80_0001], 0x7F75),
+        ("cvt.rp.satfinite.ue8m0x2.f32", "hrr", &[0x7F80_0000, 0x4768_0000], 0xFE8F),
+        ("cvt.rp.ue8m0x2.bf16x2", "hr", &[0x3F88_3E80], 0x807D),
+        ("cvt.rn.bf16x2.ue8m0x2", "rh", &[0x807D], 0x4000_3E80),
+        ("cvt.rn.satfinite.tf32.f32", "rr", &[0x7F80_0000], 0x7F7F_E000),
+    ];
+    for (form, shape, sources, wanted) in cases {
+        let found = run_on(Arch::Sm100a, form, shape, sources);
+        assert_eq!(found, *wanted, "{form} {shape} {sources:#x?}");
+    }
+    for (instruction, hint) in [
+        ("cvt.rn.satfinite.e2m1x2.f32 %h0, %r1, %r2;", "`.b8`"),
+        ("cvt.rn.f16x2.e2m1x2 %r0, %h1;", "`.b8`"),
+        ("cvt.rn.ue8m0x2.f32 %h0, %r1, %r2;", "`.rz` or `.rp`"),
+        ("cvt.rn.e3m2x2.f32 %h0, %r1, %r2;", "`.satfinite`"),
+    ] {
+        let mut machine = Machine::new(Arch::Sm100a);
+        let text = module(Arch::Sm100a, instruction);
+        let error = machine.load(&text).expect_err(instruction).to_string();
+        assert!(error.contains(hint), "{instruction}: {error}");
+    }
+}
+
 #[test]
 fn what_does_not_exist_is_refused() {
     for (instruction, hint) in [
@@ -182,10 +228,15 @@ fn what_does_not_exist_is_refused() {
         ("cvt.rn.e4m3x2.f32 %h0, %r1, %r2;", "`.satfinite`"),
         ("cvt.rn.satfinite.tf32.f32 %r0, %r1;", "sm_100"),
         ("cvt.rn.satfinite.e2m3x2.f32 %h0, %r1, %r2;", "sm_100"),
+        ("cvt.rn.satfinite.e2m1x2.f32 %b0, %r1, %r2;", "sm_100a"),
+        ("cvt.rn.f16x2.e3m2x2 %r0, %h1;", "sm_100a"),
+        ("cvt.rp.ue8m0x2.f32 %h0, %r1, %r2;", "sm_100a"),
+        ("cvt.rn.bf16x2.ue8m0x2 %r0, %h1;", "sm_100a"),
         ("cvt.rs.f16x2.f32 %r0, %r1, %r2, %r3;", "sm_100"),
     ] {
         let mut machine = Machine::new(Arch::Sm90a);
-        let error = machine.load(&module(instruction)).expect_err(instruction).to_string();
+        let error =
+            machine.load(&module(Arch::Sm90a, instruction)).expect_err(instruction).to_string();
         assert!(error.contains(hint), "{instruction}: {error}");
     }
 }

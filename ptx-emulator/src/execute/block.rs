@@ -2,6 +2,7 @@
 
 use super::warp::Warp;
 use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
+use crate::ops::claims::Claims;
 use crate::ops::copy::Engine;
 use crate::ops::mbarrier::Mbarriers;
 use crate::race::Shadow;
@@ -29,6 +30,8 @@ pub(crate) struct Block {
     pub(crate) live_threads: u32,
     /// Registers nobody has claimed.
     pub(crate) free_registers: u32,
+    /// What its warpgroups have claimed.
+    pub(crate) claims: Claims,
 }
 
 /// The blocks of a cluster, which run together.

@@ -9,7 +9,7 @@ use super::Rounding;
 use super::convert::{FloatResult, float_to_float};
 use super::format::{E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, Format, Overflow, TF32};
 use super::half::HalfFormat;
-use super::single::{CANONICAL_NAN, canonical};
+use super::single::CANONICAL_NAN;
 
 /// A format of up to eight bits with a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +38,9 @@ impl SmallFormat {
         }
     }
 
-    /// The value as f32, which is exact.
-    pub(crate) fn decode(self, code: u8) -> f32 {
-        let result = FloatResult::rounded(Rounding::NearestEven);
-        f32::from_bits(float_to_float(u64::from(code), self.format(), &F32, result) as u32)
+    /// How far the two numbers of a pair are apart, in bits: four-bit ones share a byte.
+    pub(crate) fn pair_bits(self) -> u32 {
+        if self == Self::E2m1 { 4 } else { 8 }
     }
 
     /// The value as f16, which is exact.
@@ -71,7 +70,7 @@ impl SmallFormat {
 const UE8M0_NAN: u8 = 0xFF;
 
 /// A ue8m0 code, a power of two from 2^-127 to 2^127, as f32.
-pub(crate) fn decode_ue8m0(code: u8) -> f32 {
+fn decode_ue8m0(code: u8) -> f32 {
     match code {
         // 2^-127 is subnormal.
         0 => f32::from_bits(0x0040_0000),
@@ -122,9 +121,4 @@ pub(crate) fn encode_tf32(value: f32, rounding: Rounding, modifiers: Tf32Modifie
     let Tf32Modifiers { relu, saturate_finite } = modifiers;
     let result = FloatResult { relu, saturate_finite, ..FloatResult::rounded(rounding) };
     (float_to_float(u64::from(value.to_bits()), &F32, &TF32, result) as u32) << 13
-}
-
-/// The value that matrix instructions read from a tf32 register: the lower 13 bits are not used.
-pub(crate) fn decode_tf32(register: u32) -> f32 {
-    canonical(f32::from_bits(register & !0x1FFF))
 }

@@ -10,6 +10,7 @@ use crate::execute::report::Fault;
 use crate::execute::warp::{Token, Warp};
 use crate::execute::{Context, Flow, Outcome, Wait};
 use crate::ops::Operation;
+use crate::ops::collective::{self, Gathered};
 use crate::program::operand::{Destination, Source32, SourcePredicate};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
@@ -321,23 +322,17 @@ fn finish(action: Action, context: &mut Context<'_>, threads: u32, holding: u32)
     }
 }
 
+/// Lanes that wait with different masks may come together; each mask is then a barrier of its own.
 fn execute_warp(mask: Source32, context: &mut Context<'_>) -> Outcome<Flow> {
-    let masks = context.frame.registers.words(mask);
-    let first = context.mask.trailing_zeros() as usize;
-    let wanted = masks[first];
-    if wanted >> first & 1 == 0 {
-        let text = format!("lane {first} is not in the mask {wanted:#010x} it waits for");
-        return Err(Fault::synchronisation(text));
+    match collective::gather(mask, context)? {
+        Gathered::Missing(lanes) => Ok(Flow::Wait(Wait::Lanes(lanes), None)),
+        Gathered::Here(groups) => {
+            for group in groups {
+                context.grid.races.warp_barrier(context.warp.id, group);
+            }
+            Ok(Flow::Next)
+        }
     }
-    if lanes(context.mask).any(|lane| masks[lane] != wanted) {
-        return Err(Fault::synchronisation("lanes wait for different masks in one instruction"));
-    }
-    let wanted = wanted & context.warp.live;
-    if wanted & !context.mask != 0 {
-        return Ok(Flow::Wait(Wait::Lanes(wanted), None));
-    }
-    context.grid.races.warp_barrier(context.warp.id, wanted);
-    Ok(Flow::Next)
 }
 
 fn cluster_arrive(releases: bool, aligned: bool, context: &mut Context<'_>) -> Outcome<Flow> {

@@ -205,6 +205,9 @@ fn lower_reduction(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
     let ty = form.take_type()?;
     form.finish()?;
     form.expect(3)?;
+    if ty == F32 && !form.is_for(Arch::Sm100a) {
+        return Err("`redux` of `.f32` needs the target sm_100a".to_owned());
+    }
     let reduction = match (name, ty) {
         ("min", F32) => Reduction::Float(Extremum::Minimum, magnitude, propagates),
         ("max", F32) => Reduction::Float(Extremum::Maximum, magnitude, propagates),
@@ -226,7 +229,7 @@ fn lower_reduction(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
 
 /// Lanes that name the same mask, group after group.
 #[derive(Clone)]
-struct Groups {
+pub(super) struct Groups {
     masks: Words,
     rest: u32,
 }
@@ -253,14 +256,14 @@ fn equal_lanes(words: &Words, value: u32) -> u32 {
 }
 
 /// Whether all lanes of the masks are here.
-enum Gathered {
+pub(super) enum Gathered {
     Here(Groups),
     /// These lanes must come together first.
     Missing(u32),
 }
 
 /// Lanes with different masks may come together; each mask is then a group of its own.
-fn gather(mask: Source32, context: &Context<'_>) -> Outcome<Gathered> {
+pub(super) fn gather(mask: Source32, context: &Context<'_>) -> Outcome<Gathered> {
     let masks = context.frame.registers.words(mask);
     let groups = Groups { masks, rest: context.mask };
     let mut missing = 0;
@@ -301,11 +304,6 @@ pub(crate) fn execute(own: &Collective, context: &mut Context<'_>) -> Outcome<Fl
         Gathered::Here(groups) => groups,
         Gathered::Missing(lanes) => return Ok(Flow::Wait(Wait::Lanes(lanes), None)),
     };
-    if matches!(own.action, Action::Reduce(Reduction::Float(..), ..))
-        && context.grid.arch != Arch::Sm100a
-    {
-        return Err(Fault::operand("`redux` of `.f32` needs sm_100a"));
-    }
     let registers = &mut context.frame.registers;
     match &own.action {
         Action::Shuffle(own) => return shuffle(own, groups, context),

@@ -1,5 +1,6 @@
 //! Branches, calls and ends.
 
+use super::claims;
 use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::warp::Token;
@@ -180,8 +181,16 @@ pub(crate) fn execute(control: &Control, context: &mut Context<'_>) -> Outcome<F
             let (function, lanes) = callee(call, context)?;
             Flow::Call(function, lanes)
         }
-        Control::Return => Flow::Return,
-        Control::Exit => Flow::Exit,
+        Control::Return => {
+            if context.frame.caller.is_none() {
+                claims::check_exit(context)?;
+            }
+            Flow::Return
+        }
+        Control::Exit => {
+            claims::check_exit(context)?;
+            Flow::Exit
+        }
         Control::Trap => {
             let lane = context.mask.trailing_zeros() as usize;
             return Err(Fault::at_lane(lane, ReportKind::Trap));

@@ -1,10 +1,11 @@
 //! Addresses of other blocks, cache policies, register counts, and hints without an effect.
 
 use super::access::{Access, Effect, Space, addresses, visit};
+use super::claims;
 use super::mov::Mov;
 use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
-use crate::execute::{Context, Flow, Outcome, Wait};
+use crate::execute::{Context, Flow, Outcome};
 use crate::machine::window::{self, BLOCK_SHARED, Window};
 use crate::ops::Operation;
 use crate::program::operand::{Address, Destination, Source32, Source64};
@@ -273,8 +274,8 @@ pub(crate) fn execute(own: &Misc, context: &mut Context<'_>) -> Outcome<Flow> {
             let addresses = context.frame.registers.doubles(*from);
             rank(&addresses, window::SHARED, *to, context)?;
         }
-        Misc::ClaimRegisters(count) => return claim_registers(*count, context),
-        Misc::FreeRegisters(count) => return free_registers(*count, context),
+        Misc::ClaimRegisters(count) => return claims::claim(*count, context),
+        Misc::FreeRegisters(count) => return claims::free(*count, context),
         Misc::Discard(space, address) => discard(*space, *address, context)?,
     }
     Ok(Flow::Next)
@@ -341,40 +342,6 @@ fn rank(addresses: &[u64; 32], base: u64, to: Destination, context: &mut Context
     }
     context.frame.registers.set_words(to, context.mask, &ranks);
     Ok(())
-}
-
-/// `setmaxnreg.inc` waits until the block's pool has enough.
-fn claim_registers(count: u32, context: &mut Context<'_>) -> Outcome<Flow> {
-    if !context.is_aligned() {
-        return Ok(Flow::Wait(Wait::Lanes(context.warp.live), None));
-    }
-    let own = context.warp.register_count;
-    let Some(more) = count.checked_sub(own) else {
-        let text = format!("`setmaxnreg.inc` to {count} registers, where a thread has {own}");
-        return Err(Fault::synchronisation(text));
-    };
-    let block = context.block();
-    let Some(left) = block.free_registers.checked_sub(more * 32) else {
-        return Ok(Flow::Wait(Wait::Registers, None));
-    };
-    block.free_registers = left;
-    context.warp.register_count = count;
-    Ok(Flow::Next)
-}
-
-fn free_registers(count: u32, context: &mut Context<'_>) -> Outcome<Flow> {
-    if !context.is_aligned() {
-        return Ok(Flow::Wait(Wait::Lanes(context.warp.live), None));
-    }
-    let own = context.warp.register_count;
-    let Some(fewer) = own.checked_sub(count) else {
-        let text = format!("`setmaxnreg.dec` to {count} registers, where a thread has {own}");
-        return Err(Fault::synchronisation(text));
-    };
-    context.block().free_registers += fewer * 32;
-    context.warp.register_count = count;
-    context.grid.progress += 1;
-    Ok(Flow::Next)
 }
 
 /// A write of anything ("discard" in the PTX manual).

@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod atomic;
 pub(crate) mod barrier;
+pub(crate) mod claims;
 pub(crate) mod collective;
 pub(crate) mod control;
 pub(crate) mod convert;

@@ -7,7 +7,7 @@ use super::operand::{
     Wide,
 };
 use super::types::DataType;
-use crate::machine::window;
+use crate::arch::Arch;
 use crate::module::{
     self, Base, Component, Immediate, Instruction, Operand, Reference, ScalarType, StateSpace,
 };
@@ -65,6 +65,11 @@ impl<'f, 'm> Form<'f, 'm> {
     /// The word before the first dot.
     pub(crate) fn mnemonic(&self) -> &'f str {
         &self.instruction.opcode.mnemonic
+    }
+
+    /// Whether the module is for this architecture and whatever only that has.
+    pub(crate) fn is_for(&self, arch: Arch) -> bool {
+        self.lowering.is_for(arch)
     }
 
     /// Whether a modifier is given; it counts as understood.
@@ -610,9 +615,4 @@ pub(crate) fn file_of(scalar: ScalarType) -> File {
         Some(8) => File::Double,
         Some(_) => File::Quad,
     }
-}
-
-/// Whether a function address may be called.
-pub(crate) fn is_function(address: u64) -> bool {
-    window::window(address) == window::Window::Function
 }

@@ -9,6 +9,7 @@ use super::layout::{
 };
 use super::operand::{File, Guard};
 use super::{Code, Instruction, Kernel, Origin, Touch};
+use crate::arch::Arch;
 use crate::execute::registers::RegisterCounts;
 use crate::machine::LoadError;
 use crate::module::{Body, Function, FunctionKind, Initialiser, Module, Reference, StateSpace};
@@ -191,6 +192,11 @@ pub(crate) struct Lowering<'m> {
 }
 
 impl<'m> Lowering<'m> {
+    /// Whether the module is for this architecture and whatever only that has.
+    pub(super) fn is_for(&self, arch: Arch) -> bool {
+        self.target.module.target.first().is_some_and(|name| name == arch.name())
+    }
+
     fn new(
         target: Target<'m>,
         index: usize,

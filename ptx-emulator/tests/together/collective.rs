@@ -173,7 +173,7 @@ fn reductions_combine_all_lanes() {
     }
     refused("redux.sync.add.b32 %x, %lane, -1;", "does not have this type");
     let body = "redux.sync.min.NaN.f32 %x, %lane, -1;";
-    Kernel { body, ..WARP }.fails("needs sm_100a");
+    refused(body, "needs the target sm_100a");
 }
 
 #[test]
@@ -209,6 +209,17 @@ fn shuffles_do_not_order_memory() {
     let ordered = body("bar.warp.sync -1;");
     let words = Kernel { module, body: &ordered, ..WARP }.run();
     assert_eq!(words, by_lane(|lane| lane ^ 1));
+    // Each half of the warp has a barrier of its own in one instruction.
+    let halves = |other: u32| {
+        body(
+            "setp.lt.u32 %p1, %lane, 16; selp.b32 %r8, 0xFFFF, 0xFFFF0000, %p1;
+             bar.warp.sync %r8;",
+        )
+        .replace("%lane, 1;", &format!("%lane, {other};"))
+    };
+    let words = Kernel { module, body: &halves(1), ..WARP }.run();
+    assert_eq!(words, by_lane(|lane| lane ^ 1));
+    Kernel { module, body: &halves(16), ..WARP }.fails("data race");
     let unordered = body("shfl.sync.idx.b32 %r9, %lane, 0, 31, -1;");
     Kernel { module, body: &unordered, ..WARP }.fails("data race");
 }

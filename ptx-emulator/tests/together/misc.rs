@@ -171,6 +171,23 @@ fn registers_move_from_one_warpgroup_to_another() {
         let error = claims(&low, &high, directives).unwrap_err();
         assert!(error.contains(part), "{low} {high}\n{error}");
     }
+    // The warps of a group must execute the same.
+    let differing = format!(
+        "setp.lt.u32 %p2, %lane, 32; @%p2 bra FIRST; {} bra REST; FIRST: {} REST:",
+        dec(40),
+        dec(32)
+    );
+    let first_only = format!("setp.ge.u32 %p2, %lane, 32; @%p2 bra REST; {} REST:", dec(32));
+    for (low, part) in [
+        (differing, "where others of its warpgroup execute `setmaxnreg.dec` to"),
+        (first_only, "of its warpgroup ha"),
+    ] {
+        let error = claims(&low, "", directives).unwrap_err();
+        assert!(error.contains(part), "{low}\n{error}");
+    }
+    // Nothing must lie between one claim and the next.
+    let twice = claims(&(dec(40) + &dec(32)), &(inc(72) + &inc(96)), directives);
+    assert!(twice.is_ok(), "{twice:?}");
     for count in [16, 25, 264] {
         refused(&inc(count), "multiple of 8 from 24 to 256");
     }

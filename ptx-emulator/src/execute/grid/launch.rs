@@ -224,6 +224,7 @@ fn start_block(
         live_threads: threads,
         // What the block gets is what its threads have: the pool fills by `setmaxnreg.dec` only.
         free_registers: 0,
+        claims: Default::default(),
     }
 }
 

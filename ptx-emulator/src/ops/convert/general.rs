@@ -1,6 +1,7 @@
 //! Conversions of one lane after the other.
 
 use super::integer::extend;
+use super::pair::Scale;
 use crate::execute::registers::{Doubles, lanes};
 use crate::numeric::Rounding;
 use crate::numeric::convert::{
@@ -8,7 +9,7 @@ use crate::numeric::convert::{
 };
 use crate::numeric::format::Format;
 use crate::numeric::half::HalfFormat;
-use crate::numeric::small::{SmallFormat, Tf32Modifiers, encode_tf32};
+use crate::numeric::small::{SmallFormat, Tf32Modifiers, decode_ue8m0_to_bf16, encode_tf32};
 
 /// A conversion.
 #[derive(Clone, Debug)]
@@ -45,11 +46,15 @@ pub(crate) enum General {
         to: SmallFormat,
         relu: bool,
     },
-    /// Two numbers of eight bits to two of f16 in a word.
+    /// Two numbers of eight bits or fewer to two of f16 in a word.
     HalfPair {
         from: SmallFormat,
         relu: bool,
     },
+    /// Two numbers of bf16 in a word to two powers of two.
+    ScalePair(Scale),
+    /// Two powers of two to two numbers of bf16 in a word.
+    BrainPair,
 }
 
 impl General {
@@ -85,6 +90,16 @@ impl General {
             }
             Self::HalfPair { from, relu } => {
                 let one = |code: u64| u64::from(half_of(from, code as u8, relu));
+                let bits = from.pair_bits();
+                let low = value & ((1 << bits) - 1);
+                one(low) | one(value >> bits) << 16
+            }
+            Self::ScalePair(scale) => {
+                let one = |code: u64| u64::from(scale.of(HalfFormat::Bf16.decode(code as u16)));
+                one(value) | one(value >> 16) << 8
+            }
+            Self::BrainPair => {
+                let one = |code: u64| u64::from(decode_ue8m0_to_bf16(code as u8));
                 one(value) | one(value >> 8) << 16
             }
         }

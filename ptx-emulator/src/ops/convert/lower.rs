@@ -3,12 +3,13 @@
 use super::general::General;
 use super::integer::{Extension, Saturation};
 use super::pack::{self, Pack};
-use super::pair::Pair;
+use super::pair::{Pair, Scale};
 use super::{Convert, One};
+use crate::arch::Arch;
 use crate::module::{Immediate, Operand};
 use crate::numeric::Rounding;
 use crate::numeric::convert::{FloatResult, IntegerType};
-use crate::numeric::format::{BF16, F16, F32, F64, Format};
+use crate::numeric::format::{BF16, F16, F32, F64, Format, Overflow};
 use crate::numeric::half::HalfFormat;
 use crate::numeric::small::{SmallFormat, Tf32Modifiers};
 use crate::ops::Operation;
@@ -31,6 +32,7 @@ const INTEGRAL_ROUNDINGS: [(&str, Rounding); 4] = [
 ];
 
 const NEWER: &str = "this conversion needs an architecture from sm_100 on";
+const BLACKWELL: &str = "this conversion needs the target sm_100a";
 
 /// One of the types between which all conversions exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,30 @@ fn small_pair(ty: DataType) -> Option<SmallFormat> {
     }
 }
 
+/// The pairs of four and six bits, which only sm_100a has.
+fn narrow_pair(form: &Form<'_, '_>, ty: DataType) -> Result<Option<SmallFormat>, Problem> {
+    let format = match ty {
+        DataType::E2m1x2 => SmallFormat::E2m1,
+        DataType::E2m3x2 => SmallFormat::E2m3,
+        DataType::E3m2x2 => SmallFormat::E3m2,
+        _ => return Ok(None),
+    };
+    check_blackwell(form)?;
+    Ok(Some(format))
+}
+
+fn check_blackwell(form: &Form<'_, '_>) -> Result<(), Problem> {
+    if form.is_for(Arch::Sm100a) { Ok(()) } else { Err(BLACKWELL.to_owned()) }
+}
+
+/// Two numbers of four bits are in a register of eight, which is the only one that fits.
+fn check_width(form: &Form<'_, '_>, index: usize, ty: DataType) -> Result<(), Problem> {
+    if ty == DataType::E2m1x2 && form.register_bits(index)? != 8 {
+        return Err("`.e2m1x2` needs a register of type `.b8`".to_owned());
+    }
+    Ok(())
+}
+
 fn half_pair(ty: DataType) -> Option<HalfFormat> {
     match ty {
         DataType::F16x2 => Some(HalfFormat::F16),
@@ -117,9 +143,11 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if from == DataType::F32
         && let Some(pair) = pair(form, to)?
     {
+        check_width(form, 0, to)?;
         return lower_pair(form, pair, from);
     }
     let one = pair_to_pair(form, to, from)?;
+    check_width(form, 1, from)?;
     lower_one(form, one, to, from)
 }
 
@@ -288,18 +316,23 @@ fn tf32(form: &mut Form<'_, '_>) -> Result<One, Problem> {
     let rounding = form.take_one(&ROUNDINGS[..2]);
     let rounding = rounding.ok_or("one of `.rna`, `.rn` and `.rz` is missing")?;
     let relu = form.take("relu");
-    if form.has("satfinite") {
-        return Err(NEWER.to_owned());
+    let saturate_finite = form.take("satfinite");
+    if saturate_finite {
+        check_blackwell(form)?;
     }
-    let modifiers = Tf32Modifiers { relu, saturate_finite: false };
+    let modifiers = Tf32Modifiers { relu, saturate_finite };
     Ok(One::General(Box::new(General::Tf32 { rounding, modifiers })))
 }
 
 /// Two f32 into one register; nothing for types that are no pairs.
 fn pair(form: &mut Form<'_, '_>, to: DataType) -> Result<Option<Pair>, Problem> {
-    if let Some(format) = small_pair(to) {
+    let narrow = narrow_pair(form, to)?;
+    if let Some(format) = small_pair(to).or(narrow) {
         take_small_rounding(form)?;
         return Ok(Some(Pair::Small { format, relu: form.take("relu") }));
+    }
+    if to == DataType::Ue8m0x2 {
+        return Ok(Some(Pair::Scale(scale(form)?)));
     }
     let Some(format) = half_pair(to) else { return Ok(None) };
     let rounding = form.take_one(&ROUNDINGS[..2]).ok_or("`.rn` or `.rz` is missing")?;
@@ -307,6 +340,16 @@ fn pair(form: &mut Form<'_, '_>, to: DataType) -> Result<Option<Pair>, Problem> 
     result.relu = form.take("relu");
     result.saturate_finite = form.take("satfinite");
     Ok(Some(Pair::Half(format, result)))
+}
+
+/// How numbers become powers of two.
+fn scale(form: &mut Form<'_, '_>) -> Result<Scale, Problem> {
+    check_blackwell(form)?;
+    let rounding = form.take_one(&[("rz", Rounding::Zero), ("rp", Rounding::Up)]);
+    let rounding = rounding.ok_or("`.rz` or `.rp` is missing")?;
+    let finite = form.take("satfinite");
+    let overflow = if finite { Overflow::Finite } else { Overflow::Infinity };
+    Ok(Scale { rounding, overflow })
 }
 
 /// `.rn.satfinite`, which conversions to eight bits must have.
@@ -317,9 +360,10 @@ fn take_small_rounding(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     Err("`.rn` and `.satfinite` are needed here".to_owned())
 }
 
-/// Between pairs of f16 and of eight bits.
+/// Between pairs of 16 bits and of fewer.
 fn pair_to_pair(form: &mut Form<'_, '_>, to: DataType, from: DataType) -> Result<One, Problem> {
-    if let (DataType::F16x2, Some(from)) = (to, small_pair(from)) {
+    let narrow = narrow_pair(form, from)?;
+    if let (DataType::F16x2, Some(from)) = (to, small_pair(from).or(narrow)) {
         if !form.take("rn") {
             return Err("the rounding `.rn` is missing".to_owned());
         }
@@ -331,12 +375,15 @@ fn pair_to_pair(form: &mut Form<'_, '_>, to: DataType, from: DataType) -> Result
         let relu = form.take("relu");
         return Ok(One::General(Box::new(General::SmallPair { to, relu })));
     }
-    let newer = |ty| {
-        let types = [DataType::E2m1x2, DataType::E2m3x2, DataType::E3m2x2, DataType::Ue8m0x2];
-        types.contains(&ty)
-    };
-    if newer(to) || newer(from) {
-        return Err(NEWER.to_owned());
+    if (to, from) == (DataType::Ue8m0x2, DataType::Bf16x2) {
+        return Ok(One::General(Box::new(General::ScalePair(scale(form)?))));
+    }
+    if (to, from) == (DataType::Bf16x2, DataType::Ue8m0x2) {
+        check_blackwell(form)?;
+        if !form.take("rn") {
+            return Err("the rounding `.rn` is missing".to_owned());
+        }
+        return Ok(One::General(Box::new(General::BrainPair)));
     }
     Err("there is no conversion between these types".to_owned())
 }

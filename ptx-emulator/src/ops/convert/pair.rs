@@ -1,18 +1,36 @@
-//! Two f32 into two numbers of 16 or 8 bits.
+//! Two f32 into two numbers of 16 bits or fewer.
 
 use super::lanes as warp;
 use crate::execute::registers::{Words, lanes};
 use crate::numeric::Rounding;
 use crate::numeric::convert::{FloatResult, float_to_float};
-use crate::numeric::format::F32;
+use crate::numeric::format::{F32, Overflow};
 use crate::numeric::half::HalfFormat;
-use crate::numeric::small::SmallFormat;
+use crate::numeric::small::{SmallFormat, encode_ue8m0};
 
 /// What the two become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pair {
     Half(HalfFormat, FloatResult),
-    Small { format: SmallFormat, relu: bool },
+    Small {
+        format: SmallFormat,
+        relu: bool,
+    },
+    /// Powers of two.
+    Scale(Scale),
+}
+
+/// How a number becomes a power of two (`.ue8m0`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(super) rounding: Rounding,
+    pub(super) overflow: Overflow,
+}
+
+impl Scale {
+    pub(super) fn of(self, value: f32) -> u32 {
+        encode_ue8m0(value, self.rounding, self.overflow).into()
+    }
 }
 
 impl Pair {
@@ -37,9 +55,10 @@ impl Pair {
                     }),
                 }
             }
-            Self::Small { format, relu } => each(&high, &low, mask, 8, |bits| {
+            Self::Small { format, relu } => each(&high, &low, mask, format.pair_bits(), |bits| {
                 u32::from(format.encode(f32::from_bits(bits), relu))
             }),
+            Self::Scale(scale) => each(&high, &low, mask, 8, |bits| scale.of(f32::from_bits(bits))),
         }
     }
 }
