@@ -27,8 +27,6 @@ pub(crate) struct GridState {
     pub(crate) parameters: Vec<u8>,
     /// Bytes of shared memory of a block, the system's share included.
     pub(crate) shared_bytes: u32,
-    /// Where dynamic shared memory begins.
-    pub(crate) dynamic_shared_offset: u32,
     /// For each function of the module its index in the kernel.
     pub(crate) function_indices: Vec<Option<usize>>,
     pub(crate) multiprocessors: u32,

@@ -74,20 +74,6 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
-    /// Adds an invocation.
-    pub(crate) fn push_frame(&mut self, frame: Frame) -> usize {
-        match self.frames.iter().position(Option::is_none) {
-            Some(index) => {
-                self.frames[index] = Some(frame);
-                index
-            }
-            None => {
-                self.frames.push(Some(frame));
-                self.frames.len() - 1
-            }
-        }
-    }
-
     /// Joins a path with others that are at the same instruction and not in the middle of it.
     pub(crate) fn merge(&mut self, index: usize) -> usize {
         let (frame, position, token) = {

@@ -386,7 +386,6 @@ impl Machine {
             config: *config,
             parameters: parameters.to_vec(),
             shared_bytes,
-            dynamic_shared_offset: code.dynamic_shared_offset,
             function_indices: code.function_indices.clone(),
             multiprocessors: self.options.multiprocessors.max(1),
             now: 0,

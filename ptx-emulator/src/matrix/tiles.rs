@@ -17,12 +17,6 @@ pub(crate) enum Spread {
     Columns,
 }
 
-/// The addresses of the rows of tile `tile` (0 to 3): lanes `8 * tile..` give them. Further tiles
-/// start over, which no instruction asks for.
-pub(crate) fn row_addresses(addresses: &Row, tile: usize) -> [u32; 8] {
-    addresses.as_chunks::<8>().0[tile % 4]
-}
-
 /// The register that `ldmatrix` fills from a tile.
 pub(crate) fn load(tile: &Tile, spread: Spread) -> Row {
     let mut register = [0; 32];

@@ -11,12 +11,6 @@ pub(crate) const INVALID_NAN: f64 = f64::from_bits(0xFFF8_0000_0000_0000);
 
 const QUIET_BIT: u64 = 1 << 51;
 
-/// `.sat`: clamps to [0, 1]; NaN and -0 become +0.
-#[inline]
-pub(crate) fn saturate(value: f64) -> f64 {
-    if value > 0.0 { value.min(1.0) } else { 0.0 }
-}
-
 /// `add`.
 #[inline]
 pub(crate) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {

@@ -131,26 +131,6 @@ pub(crate) fn funnel_right(mode: FunnelAmount, low: u32, high: u32, amount: u32)
     (value >> mode.of(amount)) as u32
 }
 
-/// `shl` of 16, 32 or 64 bits; amounts from the width on give zero.
-#[inline]
-pub(crate) fn shift_left(width: u32, value: u64, amount: u32) -> u64 {
-    value.checked_shl(amount).unwrap_or(0) & low_bits(width)
-}
-
-/// `shr.u` of 16, 32 or 64 bits; amounts from the width on give zero.
-#[inline]
-pub(crate) fn shift_right_unsigned(width: u32, value: u64, amount: u32) -> u64 {
-    (value & low_bits(width)).checked_shr(amount).unwrap_or(0)
-}
-
-/// `shr.s` of 16, 32 or 64 bits; amounts from the width on give copies of the sign.
-#[inline]
-pub(crate) fn shift_right_signed(width: u32, value: u64, amount: u32) -> u64 {
-    let unused = 64 - width.clamp(1, 64);
-    let value = ((value << unused) as i64) >> unused;
-    (value >> amount.min(63)) as u64 & low_bits(width)
-}
-
 /// `bfind.u32`: the position of the highest set bit, or all ones.
 #[inline]
 pub(crate) fn find_u32(value: u32) -> u32 {

@@ -182,11 +182,6 @@ impl Geometry {
         self.bytes
     }
 
-    /// The number of dimensions.
-    pub(crate) const fn rank(&self) -> usize {
-        self.rank
-    }
-
     /// The type of the elements, for reductions.
     pub(crate) const fn data_type(&self) -> TensorDataType {
         self.data_type

@@ -1,19 +1,10 @@
 //! The tile instructions against the manual's tables.
 
-use crate::matrix::tiles::{Spread, Tile, load, row_addresses, store, transpose};
+use crate::matrix::tiles::{Spread, Tile, load, store, transpose};
 
 /// Element (r, c) is 0x100 * r + c.
 fn numbered() -> Tile {
     std::array::from_fn(|row| std::array::from_fn(|byte| [byte / 2, row][byte % 2] as u8))
-}
-
-#[test]
-fn addresses_come_from_eight_lanes_a_tile() {
-    let addresses = std::array::from_fn(|lane| 1000 + 16 * lane as u32);
-    assert_eq!(row_addresses(&addresses, 0)[..2], [1000, 1016]);
-    let last = row_addresses(&addresses, 3);
-    assert_eq!((last[0], last[7]), (1000 + 16 * 24, 1000 + 16 * 31));
-    assert_eq!(row_addresses(&addresses, 2)[5], 1000 + 16 * 21);
 }
 
 #[test]

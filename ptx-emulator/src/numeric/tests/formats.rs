@@ -8,8 +8,7 @@ use crate::numeric::format::{
 };
 use crate::numeric::half::HalfFormat;
 use crate::numeric::small::{
-    SmallFormat, Tf32Modifiers, decode_tf32, decode_ue8m0, decode_ue8m0_to_bf16, encode_tf32,
-    encode_ue8m0,
+    SmallFormat, Tf32Modifiers, decode_ue8m0_to_bf16, encode_tf32, encode_ue8m0,
 };
 
 const ROUNDINGS: [Rounding; 5] = [NearestEven, Zero, Down, Up, NearestAway];
@@ -173,15 +172,16 @@ fn all_halves_encode_to_the_small_formats() {
             }
         }
         for code in 0..=(oracle.sign_bit() * 2 - 1) as u8 {
-            let single = small.decode(code);
             let half = small.decode_to_f16(code);
-            if single.is_nan() {
-                assert_eq!((single.to_bits(), half), (0x7FFF_FFFF, 0x7FFF));
-                continue;
-            }
-            assert_eq!(HalfFormat::F16.decode(half).to_bits(), single.to_bits());
-            if single.is_finite() {
+            let single = HalfFormat::F16.decode(half);
+            let magnitude = u64::from(code) & (oracle.sign_bit() - 1);
+            if magnitude < oracle.finite {
+                assert_eq!(f64::from(single.abs()), oracle.value(magnitude), "{code:#x} {small:?}");
                 assert_eq!(small.encode(single, false), code);
+            } else if Some(magnitude) == oracle.infinity {
+                assert!(single.is_infinite(), "{code:#x} {small:?}");
+            } else {
+                assert_eq!(half, 0x7FFF, "{code:#x} {small:?}");
             }
         }
     }
@@ -224,7 +224,6 @@ fn small_formats_at_their_edges() {
 fn scales_are_powers_of_two() {
     for code in 0..255u8 {
         let value = 2f64.powi(i32::from(code) - 127);
-        assert_eq!(f64::from(decode_ue8m0(code)), value);
         let brain = f32::from_bits(u32::from(decode_ue8m0_to_bf16(code)) << 16);
         assert_eq!(f64::from(brain), value);
         let single = value as f32;
@@ -235,7 +234,7 @@ fn scales_are_powers_of_two() {
         assert_eq!(encode_ue8m0(single.next_up(), Zero, Overflow::Finite), code);
         assert_eq!(encode_ue8m0(single.next_up(), Up, Overflow::Finite), 254.min(code + 1));
     }
-    assert_eq!((decode_ue8m0(255).to_bits(), decode_ue8m0_to_bf16(255)), (0x7FFF_FFFF, 0x7FFF));
+    assert_eq!(decode_ue8m0_to_bf16(255), 0x7FFF);
     for rounding in [Zero, Up] {
         assert_eq!(encode_ue8m0(f32::NAN, rounding, Overflow::Finite), 255);
         assert_eq!(encode_ue8m0(f32::INFINITY, rounding, Overflow::Finite), 254);
@@ -264,7 +263,6 @@ fn tf32_rounds_as_integers_do() {
             let code = encode_tf32(value, rounding, plain);
             let wanted = if value.is_infinite() { bits } else { (bits + increment) & 0xFFFF_E000 };
             assert_eq!(code, wanted, "{value:e} {rounding:?}");
-            assert_eq!(decode_tf32(code | 0x1FF).to_bits() & 0xFFFF_E000, code);
         }
     }
     let finite = Tf32Modifiers { saturate_finite: true, relu: false };

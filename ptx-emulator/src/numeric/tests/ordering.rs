@@ -3,56 +3,9 @@
 use std::num::FpCategory;
 
 use super::Random;
-use crate::numeric::compare::{Comparison, Property};
+use crate::numeric::compare::Property;
 use crate::numeric::half::HalfFormat;
 use crate::numeric::minmax::{Extremum, MinMaxModifiers, double, half, single};
-
-/// The truth of each comparison for less, equal, greater and unordered operands.
-const TRUTH: [(&str, [bool; 4]); 14] = [
-    ("eq", [false, true, false, false]),
-    ("ne", [true, false, true, false]),
-    ("lt", [true, false, false, false]),
-    ("le", [true, true, false, false]),
-    ("gt", [false, false, true, false]),
-    ("ge", [false, true, true, false]),
-    ("equ", [false, true, false, true]),
-    ("neu", [true, false, true, true]),
-    ("ltu", [true, false, false, true]),
-    ("leu", [true, true, false, true]),
-    ("gtu", [false, false, true, true]),
-    ("geu", [false, true, true, true]),
-    ("num", [true, true, true, false]),
-    ("nan", [false, false, false, true]),
-];
-
-#[test]
-fn comparisons_follow_the_truth_table() {
-    let pairs = [
-        (1.0, 2.0, 0),
-        (f32::NEG_INFINITY, f32::from_bits(1), 0),
-        (0.0, -0.0, 1),
-        (f32::INFINITY, f32::INFINITY, 1),
-        (2.0, -3.0, 2),
-        (f32::NAN, 1.0, 3),
-        (1.0, f32::NAN, 3),
-        (f32::NAN, f32::NAN, 3),
-    ];
-    for (word, truth) in TRUTH {
-        let comparison = Comparison::from_word(word).unwrap();
-        for (a, b, order) in pairs {
-            assert_eq!(comparison.single(a, b), truth[order], "{a} {word} {b}");
-            assert_eq!(comparison.double(f64::from(a), f64::from(b)), truth[order]);
-        }
-        let lanes = comparison.single_lanes(
-            &std::array::from_fn(|lane| pairs[lane % 8].0),
-            &std::array::from_fn(|lane| pairs[lane % 8].1),
-        );
-        for lane in 0..32 {
-            assert_eq!((lanes >> lane) & 1 == 1, truth[pairs[lane % 8].2], "{word} lane {lane}");
-        }
-    }
-    assert_eq!(Comparison::from_word("lo"), None);
-}
 
 #[test]
 fn properties() {

@@ -21,8 +21,6 @@ const MAPS: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) struct Issuer {
     pub(super) warp: WarpId,
-    /// The rank of the block.
-    pub(super) rank: usize,
     pub(super) line: u32,
     /// The issuing lanes: one, but for `cp.async`.
     pub(super) lanes: u32,
@@ -136,7 +134,6 @@ pub(super) fn issue(context: &mut Context<'_>, mask: u32, work: Work) {
     let single = mask.is_power_of_two();
     let issuer = Issuer {
         warp,
-        rank: context.rank,
         line: context.line,
         lanes: mask,
         origin,
