@@ -27,7 +27,15 @@ impl Arch {
 
     /// Whether modules for a `.target` run on it: its own, and those of older architectures without
     /// a suffix.
-    pub(crate) fn runs(self, target: &str) -> bool {
+    ///
+    /// ```
+    /// use ptx_emulator::Arch;
+    ///
+    /// let runs = |target| Arch::Sm90a.runs(target);
+    /// assert!(runs("sm_90a") && runs("sm_80") && !runs("sm_100") && !runs("sm_100a"));
+    /// ```
+    #[must_use]
+    pub fn runs(self, target: &str) -> bool {
         let number = |name: &str| name.strip_prefix("sm_")?.parse::<u32>().ok();
         let own = self.name();
         let plain = own.trim_end_matches('a');

@@ -1,9 +1,41 @@
 //! PTX on the CPU.
 //!
-//! A [`Machine`] loads PTX, holds memory and launches kernels; checkers report what is wrong with
-//! them. **Not every instruction executes yet**: `mbarrier`, asynchronous copies and matrix products
-//! are refused by [`Machine::load`], by name and line. Their maths exists as tested modules that no
-//! instruction calls yet.
+//! A [`Machine`] loads PTX, holds memory and launches kernels, and reports what is wrong with them.
+//! The README shows a kernel from its text to its result; the program `ptx-run` (feature `cli`)
+//! does the same for a description in TOML.
+//!
+//! **What executes.** The scalar, vector, warp and atomic instructions of `sm_90a` in all state
+//! spaces, calls, clusters with distributed shared memory, barriers, mbarriers, fences,
+//! asynchronous copies with and without tensor maps, `ldmatrix` and its relatives, dense `mma.sync`
+//! and `wgmma`. Whatever is not known is refused by [`Machine::load`], by name and line; the README
+//! lists what that is. [`Arch::Sm100a`] runs the same instructions; those that only it has are not
+//! known yet.
+//!
+//! **The order of events is seeded.** Warps take turns of random length in a random order; copies
+//! and `wgmma` happen at random moments between their issue and the wait for them. Equal seeds
+//! ([`Options::seed`]) give equal runs; another seed gives another order, so a missing wait shows
+//! up as a wrong result or a report under some seed.
+//!
+//! **Checkers.** A kernel ends with a [`Report`] at the first of these, which [`ReportKind`] names:
+//!
+//! - an access that is out of bounds or not aligned, in any space;
+//! - a read of shared memory that nobody has written;
+//! - a data race, between threads or with an asynchronous copy or `wgmma`, whether or not it did
+//!   harm in this order of events, and a missing proxy fence;
+//! - a register that an unfinished `wgmma` owns, read or written;
+//! - a barrier, mbarrier or `setmaxnreg` used against its rules;
+//! - a deadlock, with what every warp waits for, or more instructions than
+//!   [`Options::instruction_limit`];
+//! - `trap`, and operands for which an instruction is not defined.
+//!
+//! A report names the line of the PTX, the thread, and the line of the source where the PTX has
+//! `.loc` lines. The race checker never reports accesses that are ordered, but may miss a race: of
+//! several unordered readers of a byte it keeps one, of the writers the last, and it ignores scopes.
+//!
+//! **What is not modelled**: time, caches, writes that some threads see later than others, and
+//! launches that overlap.
+//!
+//! # Parsing only
 //!
 //! [`Module::parse`] reads a text and resolves every name: registers to dense indices, labels to
 //! instructions, symbols to what they name. Blocks in braces, which inline assembly brings, have
@@ -53,12 +85,13 @@ mod race;
 mod random;
 pub mod tensor_map;
 
-pub use arch::Arch;
+pub use arch::{Arch, UnknownArch};
 pub use error::{NameKind, ParseError, Reason};
 pub use execute::report::{Report, ReportKind};
 pub use machine::{
     Checks, Executions, Fp8Accumulation, KernelId, KernelInfo, LaunchConfig, LaunchError,
-    LoadError, Machine, MemoryError, ModuleId, Options, Place, SourceLine, Statistics,
+    LoadError, Machine, MemoryError, ModuleId, Options, ParameterInfo, Parameters, Place, Scalar,
+    SourceLine, Statistics,
 };
 pub use module::Module;
 pub use tensor_map::{TensorMap, TiledMap};

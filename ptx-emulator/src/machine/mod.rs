@@ -1,16 +1,20 @@
 //! The machine: memory, modules and launches.
 
 mod error;
+mod info;
 mod memory;
 mod place;
 mod statistics;
+mod values;
 pub(crate) mod window;
 
 pub use error::{LaunchError, LoadError};
+pub use info::{KernelInfo, ParameterInfo};
 pub(crate) use memory::Memory;
 pub use memory::MemoryError;
 pub use place::{Place, SourceLine};
 pub use statistics::{Executions, Statistics};
+pub use values::{Parameters, Scalar};
 
 use crate::arch::Arch;
 use crate::execute::grid::{GridState, run_grid};
@@ -31,6 +35,7 @@ const PARAMETER_BYTES: usize = 32_764;
 /// Whether accesses are checked for races and uninitialised shared memory. Bounds, alignment,
 /// barriers and deadlocks are always checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Checks {
     /// They are.
     On,
@@ -40,6 +45,7 @@ pub enum Checks {
 
 /// How FP8 products of Hopper are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fp8Accumulation {
     /// With about 14 bits, as the hardware does.
     Hardware,
@@ -47,18 +53,28 @@ pub enum Fp8Accumulation {
     Exact,
 }
 
-/// What a machine is like.
+/// What a machine is like. Fields may be added, so start from [`Options::new`]:
+///
+/// ```
+/// use ptx_emulator::{Arch, Machine, Options};
+///
+/// let options = Options { seed: 7, multiprocessors: 2, ..Options::new(Arch::Sm90a) };
+/// let machine = Machine::with_options(options);
+/// assert_eq!(machine.options().instruction_limit, 1 << 32);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The architecture.
     pub arch: Arch,
     /// What the order of events depends on: equal seeds give equal runs.
     pub seed: u64,
-    /// How many multiprocessors it has: about as many blocks run at a time.
+    /// How many multiprocessors it has. As many blocks run at a time, in whole clusters and at
+    /// least one; 0 counts as 1.
     pub multiprocessors: u32,
     /// Whether accesses are checked.
     pub checks: Checks,
-    /// Warp instructions after which a launch that has not ended is reported.
+    /// Warp instructions, summed over all warps, after which a launch that has not ended is
+    /// reported.
     pub instruction_limit: u64,
     /// How FP8 products are summed.
     pub fp8_accumulation: Fp8Accumulation,
@@ -88,35 +104,20 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     /// Blocks of a cluster along x, y and z; ones for none.
     pub cluster: [u32; 3],
-    /// Bytes of dynamic shared memory of a block.
+    /// Bytes of dynamic shared memory of a block. No attribute of the kernel has to be raised for
+    /// more than 48 KiB.
     pub dynamic_shared_bytes: u32,
 }
 
-/// A module of a machine.
+/// A module of the machine that loaded it; it means nothing to another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ModuleId(usize);
 
-/// A kernel of a module of a machine.
+/// A kernel of a module of the machine that loaded it; it means nothing to another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KernelId {
     module: usize,
     kernel: usize,
-}
-
-/// What a kernel needs of a launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KernelInfo {
-    /// Its name.
-    pub name: String,
-    /// Offset and size of each parameter in the parameter block, in bytes.
-    pub parameters: Vec<(u32, u32)>,
-    /// The size of the parameter block in bytes.
-    pub parameter_bytes: u32,
-    /// Shared memory with a fixed size, in bytes.
-    pub static_shared_bytes: u32,
-    /// The shape a block must have, if the kernel states it.
-    pub required_block: Option<[u32; 3]>,
 }
 
 /// A module with its text, for reports.
@@ -125,6 +126,8 @@ struct LoadedModule {
     lines: Vec<String>,
     files: Vec<SourceFile>,
     kernels: Vec<Kernel>,
+    /// For each kernel what it needs.
+    infos: Vec<KernelInfo>,
     /// Name, address and size of each variable in global memory.
     variables: Vec<(String, u64, u64)>,
 }
@@ -211,8 +214,10 @@ impl Machine {
                 return Err(error);
             }
         };
+        let infos = kernels.iter().map(|kernel| KernelInfo::new(kernel, &module)).collect();
         let lines = ptx.lines().map(str::to_owned).collect();
-        self.modules.push(Some(LoadedModule { lines, files: module.files, kernels, variables }));
+        let files = module.files;
+        self.modules.push(Some(LoadedModule { lines, files, kernels, infos, variables }));
         Ok(ModuleId(self.modules.len() - 1))
     }
 
@@ -266,19 +271,11 @@ impl Machine {
 
     /// What a kernel needs of a launch.
     #[must_use]
-    pub fn kernel_info(&self, kernel: KernelId) -> Option<KernelInfo> {
-        let kernel = self.modules.get(kernel.module)?.as_ref()?.kernels.get(kernel.kernel)?;
-        let parameters = &kernel.functions.first()?.parameters;
-        Some(KernelInfo {
-            name: kernel.name.clone(),
-            parameters: parameters.iter().map(|own| (own.offset, own.bytes)).collect(),
-            parameter_bytes: kernel.parameter_bytes,
-            static_shared_bytes: kernel.static_shared_bytes - window::RESERVED_SHARED,
-            required_block: kernel.required_block,
-        })
+    pub fn kernel_info(&self, kernel: KernelId) -> Option<&KernelInfo> {
+        self.modules.get(kernel.module)?.as_ref()?.infos.get(kernel.kernel)
     }
 
-    /// The address and size of a module's variable.
+    /// The address and size in bytes of a module's variable in global or constant memory.
     #[must_use]
     pub fn global(&self, module: ModuleId, name: &str) -> Option<(u64, u64)> {
         let loaded = self.modules.get(module.0)?.as_ref()?;
@@ -286,11 +283,11 @@ impl Machine {
         Some((found.1, found.2))
     }
 
-    /// Memory with unspecified contents, at a multiple of 256.
+    /// Memory at a multiple of 256, every byte 0xA5. Addresses are never used again.
     ///
     /// # Errors
     ///
-    /// There is not enough.
+    /// There is not enough: a machine has 2³⁶ bytes, of which the host must hold what is allocated.
     pub fn allocate(&mut self, bytes: u64) -> Result<u64, MemoryError> {
         self.memory.allocate(bytes)
     }
@@ -358,12 +355,13 @@ impl Machine {
     }
 
     /// Runs a kernel to its end. `parameters` are the bytes of its parameter block: each parameter
-    /// at the next multiple of its alignment, as [`KernelInfo::parameters`] lists them.
+    /// at the next multiple of its alignment, as [`KernelInfo::parameters`] lists them and
+    /// [`Parameters`] arranges them. Launches of a machine never overlap.
     ///
     /// # Errors
     ///
     /// The launch is refused, or a checker reports the kernel. Memory then holds what had been
-    /// written.
+    /// written; the machine remains usable.
     pub fn launch(
         &mut self,
         kernel: KernelId,

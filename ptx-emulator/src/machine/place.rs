@@ -4,12 +4,13 @@ use std::fmt;
 
 /// A line of the source the PTX was compiled from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SourceLine {
     /// The file, as `.file` gives it.
     pub file: String,
-    /// The line.
+    /// The line, from 1.
     pub line: u32,
-    /// The column.
+    /// The column, from 1; 0 where the compiler states none.
     pub column: u32,
 }
 
@@ -21,6 +22,7 @@ impl fmt::Display for SourceLine {
 
 /// An instruction and the threads that execute it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// The function.
     pub function: String,

@@ -1,6 +1,7 @@
 //! What a launch did.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Executions of one kind of instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub struct Executions {
     pub threads: u64,
 }
 
-/// Counts of a launch.
+/// Counts of a launch. Prints as a table, the most frequent instruction first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -23,7 +24,7 @@ pub struct Statistics {
     pub shared_bytes: u64,
     /// Bytes that threads read and wrote in local memory.
     pub local_bytes: u64,
-    /// Bytes that bulk and tensor copies moved.
+    /// Bytes that `cp.async`, bulk and tensor copies wrote, once for each destination.
     pub copied_bytes: u64,
     /// Multiplications with an addition that matrix instructions did.
     pub multiply_adds: u64,
@@ -31,6 +32,31 @@ pub struct Statistics {
     pub shared_passes: u64,
     /// Those of them that bank conflicts caused.
     pub bank_conflicts: u64,
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:>14} {:>14}  instruction", "warps", "threads")?;
+        let row = |f: &mut fmt::Formatter<'_>, name: &str, own: Executions| {
+            writeln!(f, "{:>14} {:>14}  {name}", own.warps, own.threads)
+        };
+        let mut instructions: Vec<_> = self.instructions.iter().collect();
+        instructions.sort_by_key(|(name, own)| (std::cmp::Reverse(own.threads), *name));
+        for (name, own) in instructions {
+            row(f, name, *own)?;
+        }
+        row(f, "in all", self.total())?;
+        let rest = [
+            (self.global_bytes, "bytes of global memory"),
+            (self.shared_bytes, "bytes of shared memory"),
+            (self.local_bytes, "bytes of local memory"),
+            (self.copied_bytes, "bytes of asynchronous copies"),
+            (self.multiply_adds, "multiply-adds of matrix instructions"),
+            (self.shared_passes, "passes over the banks of shared memory"),
+            (self.bank_conflicts, "of them by bank conflicts"),
+        ];
+        rest.iter().try_for_each(|(count, what)| writeln!(f, "{count:>29}  {what}"))
+    }
 }
 
 impl Statistics {

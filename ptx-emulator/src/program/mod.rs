@@ -8,7 +8,7 @@ pub(crate) mod operand;
 pub(crate) mod types;
 
 pub(crate) use form::{Form, Problem};
-pub(crate) use layout::{ModuleLayout, ParameterPlace, align_up, function_at};
+pub(crate) use layout::{ModuleLayout, ParameterPlace, align_up, alignment, function_at};
 pub(crate) use lower::lower_kernels;
 
 use crate::execute::registers::RegisterCounts;

@@ -57,8 +57,8 @@ pub struct EmulatorOptions {
     pub seed: u64,
     /// Streaming multiprocessors; persistent kernels run one block on each.
     pub multiprocessors: u32,
-    /// Instructions of one launch, summed over all threads, after which it is taken to hang; `None`
-    /// for the emulator's own limit.
+    /// Warp instructions of one launch, summed over all warps, after which it is taken to hang;
+    /// `None` for the emulator's own limit.
     pub instruction_limit: Option<u64>,
     /// Texts to load instead of the embedded modules of these names.
     #[doc(hidden)]
