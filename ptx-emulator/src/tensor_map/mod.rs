@@ -2,8 +2,8 @@
 //!
 //! A [`TiledMap`] says everything that `cuTensorMapEncodeTiled` is told.
 //! [`TensorMap::encode_tiled`] checks the driver's rules and packs it into the 128 bytes that a
-//! kernel gets as a parameter or finds in memory. The hardware's layout of these bytes is not public: this crate has its own,
-//! and maps from a driver are refused.
+//! kernel gets as a parameter or finds in memory. The hardware's layout of these bytes is not
+//! public: this crate has its own, and maps from a driver are refused.
 //!
 //! ```
 //! use ptx_emulator::Arch;
@@ -58,6 +58,11 @@ pub struct TensorMap([u8; 128]);
 
 impl TensorMap {
     /// Encodes a map of a tensor that is copied in boxes, as `cuTensorMapEncodeTiled` does.
+    ///
+    /// # Errors
+    ///
+    /// The first rule of the driver's function that is broken, with the value and the limit; or a
+    /// legal map that the emulator does not support.
     pub fn encode_tiled(map: &TiledMap, arch: Arch) -> Result<Self, TensorMapError> {
         rules::check(map, arch)?;
         Ok(Self(encoding::write(map)))
@@ -66,6 +71,10 @@ impl TensorMap {
     /// Reads a map back and checks the rules again, because a kernel may have replaced fields.
     ///
     /// Maps for im2col copies do not exist in this encoding; the emulator does not support them.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not of this encoder, or break a rule.
     pub fn decode(bytes: &[u8; 128], arch: Arch) -> Result<TiledMap, TensorMapError> {
         let map = encoding::read(bytes)?;
         rules::check(&map, arch)?;

@@ -62,7 +62,10 @@ fn main() -> ExitCode {
     match run_all(&command_line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            let text = failure.to_string();
+            if !text.is_empty() {
+                eprintln!("{text}");
+            }
             failure.exit_code()
         }
     }
@@ -123,9 +126,9 @@ fn run_seeds(
             (Ok(outcome), None) => reference = Some((seed, outcome)),
             (Ok(outcome), Some((earlier, reference))) => {
                 for name in outcome.differences(reference) {
-                    println!(
-                        "seed {seed}: buffer `{name}` ends otherwise than under seed {earlier}"
-                    );
+                    output::say(&format!(
+                        "seed {seed}: buffer `{name}` ends otherwise than under seed {earlier}\n"
+                    ));
                 }
             }
             // What is wrong without regard to the seed is said once.
@@ -137,7 +140,7 @@ fn run_seeds(
             }
         }
     }
-    println!("{} of {seeds} seeds ended well", seeds - failures);
+    output::say(&format!("{} of {seeds} seeds ended well\n", seeds - failures));
     match failed {
         Some(failure) => Err(failure.told()),
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! What is done with the buffers after the last launch.
 
 use std::fmt::Write;
+use std::io::Write as _;
 use std::path::Path;
 
 use ptx_emulator::Machine;
@@ -15,6 +16,11 @@ use crate::numbers::Type;
 const NAMED: usize = 8;
 /// Elements in a printed line.
 const COLUMNS: usize = 8;
+
+/// Prints a text. Nobody may be listening any more, as behind `head`.
+pub fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +100,7 @@ impl Results<'_> {
             }
             text.push('\n');
         }
-        print!("{text}");
+        say(&text);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use ptx_emulator::{Arch, LaunchConfig, Machine, Module, ModuleId, Options};
 use crate::buffers::Buffers;
 use crate::description::{Description, Launch};
 use crate::failure::{Failure, Result};
-use crate::output::{Mode, Results};
+use crate::output::{self, Mode, Results};
 use crate::parameters;
 
 /// What is run.
@@ -109,7 +109,7 @@ impl Job<'_> {
                 None => self.description.wrong(&launch.kernel, error),
             })?;
         if self.statistics && mode == Mode::Everything {
-            println!("launch {number}, `{name}`:\n{statistics}");
+            output::say(&format!("launch {number}, `{name}`:\n{statistics}\n"));
         }
         Ok(())
     }
