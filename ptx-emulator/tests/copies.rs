@@ -53,7 +53,7 @@ fn launch(body: &str, setup: &Setup) -> Result<(Vec<u8>, Statistics), LaunchErro
     let mut machine = Machine::with_options(options);
     let module = machine.load(&text).unwrap_or_else(|error| panic!("{error}\n{body}"));
     let kernel = machine.kernel(module, "test").unwrap();
-    let (input, output) = 
+    let (input, output) =
         (machine.allocate(BYTES as u64).unwrap(), machine.allocate(BYTES as u64).unwrap());
     machine.write(input, &setup.input).unwrap();
     machine.fill(output, 0, BYTES as u64).unwrap();
@@ -91,12 +91,10 @@ fn output(body: &str, setup: &Setup) -> Vec<u8> {
 
 /// The reports for every seed; `None` where there was none.
 fn reports(body: &str, setup: &Setup) -> Vec<Option<ReportKind>> {
-    let kinds = (0..SEEDS).map(|seed| {
-        match launch(body, &Setup { seed, ..setup.clone() }) {
-            Ok(_) => None,
-            Err(LaunchError::Report(report)) => Some(report.kind().clone()),
-            Err(error) => panic!("{error}\n{body}"),
-        }
+    let kinds = (0..SEEDS).map(|seed| match launch(body, &Setup { seed, ..setup.clone() }) {
+        Ok(_) => None,
+        Err(LaunchError::Report(report)) => Some(report.kind().clone()),
+        Err(error) => panic!("{error}\n{body}"),
     });
     kinds.collect()
 }
@@ -199,8 +197,7 @@ fn bulk_copies_arrive() {
 #[test]
 fn a_ring_of_two_places_hands_over_every_tile() {
     // Warp 0 produces 8 tiles of 128 bytes, warp 1 consumes; full barriers at 0, empty at 16.
-    let body = format!(
-        "@!%first bra READY;
+    let body = "@!%first bra READY;
          mbarrier.init.shared::cta.b64 [%bar], 1; mbarrier.init.shared::cta.b64 [%bar+8], 1;
          mbarrier.init.shared::cta.b64 [%bar+16], 32; mbarrier.init.shared::cta.b64 [%bar+24], 32;
          fence.mbarrier_init.release.cluster; fence.proxy.async;
@@ -229,10 +226,9 @@ fn a_ring_of_two_places_hands_over_every_tile() {
          @!%p2 bra END;
          mul.lo.u32 %r11, %r11, 4; cvt.u64.u32 %d1, %r11; add.u64 %d1, %out, %d1;
          st.global.b32 [%d1], %r10;
-         END:"
-    );
+         END:";
     let setup = Setup::new(64);
-    let found = output(&body, &setup);
+    let found = output(body, &setup);
     for lane in 0..32 {
         let expected = (0..8).fold(0u32, |sum, tile| {
             sum.wrapping_mul(3).wrapping_add(word(&setup.input, 32 * tile + lane))
@@ -240,8 +236,13 @@ fn a_ring_of_two_places_hands_over_every_tile() {
         assert_eq!(word(&found, lane), expected, "lane {lane}");
     }
     // A consumer that frees a place before it has read it, and one that never does.
-    let early = body.replace("mad.lo.u32 %r8, %r11", "mbarrier.arrive.shared::cta.b64 _, [%r4+16]; \
-        mad.lo.u32 %r8, %r11").replacen("mbarrier.arrive.shared::cta.b64 _, [%r4+16];\n", "", 1);
+    let early = body
+        .replace(
+            "mad.lo.u32 %r8, %r11",
+            "mbarrier.arrive.shared::cta.b64 _, [%r4+16]; \
+        mad.lo.u32 %r8, %r11",
+        )
+        .replacen("mbarrier.arrive.shared::cta.b64 _, [%r4+16];\n", "", 1);
     for kind in reports(&early, &setup) {
         assert!(matches!(kind, Some(ReportKind::Race { space: "shared", .. })), "{kind:?}");
     }
@@ -301,8 +302,8 @@ fn boxes_are_loaded_with_every_swizzle() {
                     for byte in 0..row as usize {
                         let column = x * size as i32 + byte as i32;
                         let line = y + row_index as i32;
-                        let inside = (0..50 * size as i32).contains(&column)
-                            && (0..40).contains(&line);
+                        let inside =
+                            (0..50 * size as i32).contains(&column) && (0..40).contains(&line);
                         let expected = match inside {
                             true => setup.input[line as usize * 256 + column as usize],
                             false => 0,
@@ -447,8 +448,8 @@ fn threads_copy_in_groups() {
     let setup = Setup::new(32);
     let out = copy_out(1536, 32);
     let mut expected = setup.input[..1536].to_vec();
-    for index in 512..1024 {
-        expected[index] *= u8::from(index % 16 < 4);
+    for (index, byte) in expected.iter_mut().enumerate().take(1024).skip(512) {
+        *byte *= u8::from(index % 16 < 4);
     }
     expected[1024..1024 + 256].fill(0);
     for wait in [
@@ -470,7 +471,8 @@ fn threads_copy_in_groups() {
         "cp.async.commit_group; cp.async.wait_group 1; bar.sync 0;",
     ] {
         for kind in reports(&format!("{copies} {wait} {out}"), &setup) {
-            let seen = matches!(kind, Some(ReportKind::Race { .. } | ReportKind::Uninitialised { .. }));
+            let seen =
+                matches!(kind, Some(ReportKind::Race { .. } | ReportKind::Uninitialised { .. }));
             assert!(seen, "{wait} {kind:?}");
         }
     }
@@ -517,7 +519,10 @@ fn a_kernel_makes_and_changes_tensor_maps() {
     }
     let body = body.replace("[%r2], 1, 8;", "[%r2], 1, 300;");
     for kind in reports(&body, &setup) {
-        assert!(matches!(&kind, Some(ReportKind::Operand(text)) if text.contains("300")), "{kind:?}");
+        assert!(
+            matches!(&kind, Some(ReportKind::Operand(text)) if text.contains("300")),
+            "{kind:?}"
+        );
     }
 }
 
@@ -538,7 +543,9 @@ fn what_is_forgotten_is_reported() {
         ("no wait", format!("{INIT} @%first {expect} @%first {load} {out}"), race),
         (
             "the data is not announced",
-            format!("{INIT} @%first {load} @%first mbarrier.arrive.shared::cta.b64 _, [%bar]; {WAIT} {out}"),
+            format!(
+                "{INIT} @%first {load} @%first mbarrier.arrive.shared::cta.b64 _, [%bar]; {WAIT} {out}"
+            ),
             |kind| match kind {
                 ReportKind::Deadlock(text) => text.contains("-1024 bytes pending"),
                 // The phase ended before the data came.
@@ -552,15 +559,15 @@ fn what_is_forgotten_is_reported() {
                 "{INIT} @%first {} @%first {load} {WAIT} {out}",
                 expect.replace("1024", "1040")
             ),
-            |kind| matches!(kind, ReportKind::Deadlock(text) if text.contains("mbarrier 0x400: \
-                phase 0, 0 of 1 arrivals pending, 16 bytes pending")),
+            |kind| {
+                matches!(kind, ReportKind::Deadlock(text) if text.contains("mbarrier 0x400: \
+                phase 0, 0 of 1 arrivals pending, 16 bytes pending"))
+            },
         ),
-        (
-            "nobody arrives",
-            format!("{INIT} {WAIT}"),
-            |kind| matches!(kind, ReportKind::Deadlock(text) if text.contains("waits for phase 0 \
-                of the mbarrier at 0x400") && text.contains("1 of 1 arrivals pending")),
-        ),
+        ("nobody arrives", format!("{INIT} {WAIT}"), |kind| {
+            matches!(kind, ReportKind::Deadlock(text) if text.contains("waits for phase 0 \
+                of the mbarrier at 0x400") && text.contains("1 of 1 arrivals pending"))
+        }),
         ("no fence before a store", format!("{unfenced} @%first {store}"), |kind| {
             matches!(kind, ReportKind::MissingProxyFence { .. })
         }),
@@ -579,8 +586,10 @@ fn what_is_forgotten_is_reported() {
         ),
         (
             "a group too few is waited for",
-            format!("{into} @!%first bra END; {store} cp.async.bulk.wait_group 1; \
-                st.shared.b32 [%tile], 1; END:"),
+            format!(
+                "{into} @!%first bra END; {store} cp.async.bulk.wait_group 1; \
+                st.shared.b32 [%tile], 1; END:"
+            ),
             race,
         ),
     ];
@@ -598,8 +607,14 @@ fn mbarriers_are_used_by_their_rules() {
     // Instructions and a part of the report.
     let table = [
         ("mbarrier.arrive.shared::cta.b64 _, [%bar];", "not initialised"),
-        ("{init} mbarrier.inval.shared::cta.b64 [%bar]; mbarrier.test_wait.parity.shared::cta.b64 %p1, [%bar], 0;", "not initialised"),
-        ("{init} mbarrier.arrive.shared::cta.b64 _, [%bar], 3;", "3 more arrive than are expected: phase 0, 2 of 2"),
+        (
+            "{init} mbarrier.inval.shared::cta.b64 [%bar]; mbarrier.test_wait.parity.shared::cta.b64 %p1, [%bar], 0;",
+            "not initialised",
+        ),
+        (
+            "{init} mbarrier.arrive.shared::cta.b64 _, [%bar], 3;",
+            "3 more arrive than are expected: phase 0, 2 of 2",
+        ),
         ("{init} mbarrier.arrive.shared::cta.b64 _, [%bar]; {init}", "in use"),
         ("mbarrier.init.shared::cta.b64 [%bar], 0;", "1 to 1048575"),
         ("mbarrier.init.shared::cta.b64 [%bar], 1048576;", "1 to 1048575"),
@@ -607,12 +622,30 @@ fn mbarriers_are_used_by_their_rules() {
         ("{init} mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%bar], 1048576;", "±1048575"),
         ("{init} mbarrier.arrive.shared::cta.b64 _, [%bar+4];", "aligned to 8"),
         ("mov.b64 %d1, %out; mbarrier.arrive.b64 _, [%d1];", "another window"),
-        ("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in], 16, [%bar];", "not initialised"),
-        ("{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in], 24, [%bar];", "multiple of 16"),
-        ("{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in+8], 16, [%bar];", "not aligned to 16"),
-        ("{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in+65536], 16, [%bar];", "out of bounds"),
-        ("{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile+32768], [%in], 16, [%bar];", "out of bounds"),
-        ("mov.u32 %r1, 0; cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%map, {%r1}];", "tensor map at"),
+        (
+            "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in], 16, [%bar];",
+            "not initialised",
+        ),
+        (
+            "{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in], 24, [%bar];",
+            "multiple of 16",
+        ),
+        (
+            "{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in+8], 16, [%bar];",
+            "not aligned to 16",
+        ),
+        (
+            "{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile], [%in+65536], 16, [%bar];",
+            "out of bounds",
+        ),
+        (
+            "{init} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%tile+32768], [%in], 16, [%bar];",
+            "out of bounds",
+        ),
+        (
+            "mov.u32 %r1, 0; cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%map, {%r1}];",
+            "tensor map at",
+        ),
     ];
     for (body, part) in table {
         let body = body.replace("{init}", init);

@@ -11,12 +11,15 @@ fn shuffle(mode: &str, amount: u32, control: u32) -> Vec<u32> {
     ))
 }
 
+/// Mode, offset or source, the operand with segment and bound, and whom each lane reads.
+type Shuffle = (&'static str, u32, u32, fn(u32) -> Option<u32>);
+
 #[test]
 fn shuffles_read_the_lanes_they_name() {
     const IN_RANGE: u32 = 0x1_0064;
     const OWN: u32 = 100;
     let pick = |from: Option<u32>, lane: u32| from.map_or(lane + OWN, |from| from + IN_RANGE);
-    let cases: [(&str, u32, u32, fn(u32) -> Option<u32>); 13] = [
+    let cases: [Shuffle; 13] = [
         ("bfly", 1, 31, |lane| Some(lane ^ 1)),
         ("bfly", 16, 31, |lane| Some((lane + 16) % 32)),
         // Across the end of a segment of 8 nothing in the segment lies above.
