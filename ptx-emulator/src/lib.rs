@@ -8,8 +8,8 @@
 //! spaces, calls, clusters with distributed shared memory, barriers, mbarriers, fences,
 //! asynchronous copies with and without tensor maps, `ldmatrix` and its relatives, dense `mma.sync`
 //! and `wgmma`. Whatever is not known is refused by [`Machine::load`], by name and line; the README
-//! lists what that is. [`Arch::Sm100a`] runs the same instructions; those that only it has are not
-//! known yet.
+//! lists what that is. [`Arch::Sm100a`] runs the same instructions; of those that only it has, some
+//! conversions are known.
 //!
 //! **The order of events is seeded.** Warps take turns of random length in a random order; copies
 //! and `wgmma` happen at random moments between their issue and the wait for them. Equal seeds
@@ -30,7 +30,8 @@
 //!
 //! A report names the line of the PTX, the thread, and the line of the source where the PTX has
 //! `.loc` lines. The race checker never reports accesses that are ordered, but may miss a race: of
-//! several unordered readers of a byte it keeps one, of the writers the last, and it ignores scopes.
+//! several unordered readers of a byte it keeps one, of the writers the last, it ignores scopes, and
+//! a store of the value that another one has just stored there is none.
 //!
 //! **What is not modelled**: time, caches, writes that some threads see later than others, and
 //! launches that overlap.
