@@ -101,30 +101,71 @@ impl Statistics {
     pub(crate) fn count_shared(&mut self, bytes: u32, addresses: &[u64; 32], mask: u32) {
         self.shared_bytes += u64::from(bytes * mask.count_ones());
         let parts = bytes.div_ceil(4).max(1).next_power_of_two().min(32);
+        if mask == u32::MAX && is_even(bytes, addresses) {
+            self.shared_passes += u64::from(parts);
+            return;
+        }
         let lanes_a_part = 32 / parts as usize;
         for part in 0..parts as usize {
-            let mut deepest = 0;
-            let mut depth = [0u8; 32];
-            let mut words = [[0u64; 4]; 32];
-            let lanes = addresses.iter().enumerate().skip(part * lanes_a_part).take(lanes_a_part);
-            for (lane, address) in lanes {
-                if mask >> lane & 1 == 0 {
-                    continue;
-                }
-                for word in 0..u64::from(bytes.div_ceil(4)) {
-                    let word = address / 4 + word;
-                    let bank = (word % 32) as usize;
-                    let known = &mut words[bank];
-                    let count = depth[bank] as usize;
-                    if !known[..count.min(4)].contains(&word) {
-                        known[count % 4] = word;
-                        depth[bank] = depth[bank].saturating_add(1);
-                        deepest = deepest.max(depth[bank]);
-                    }
-                }
-            }
-            self.shared_passes += u64::from(deepest);
-            self.bank_conflicts += u64::from(deepest.saturating_sub(1));
+            let words = || {
+                let lanes = part * lanes_a_part..(part + 1) * lanes_a_part;
+                let lanes = lanes.filter(|lane| mask >> lane & 1 != 0);
+                lanes.flat_map(|lane| {
+                    let first = addresses[lane] / 4;
+                    first..first + u64::from(bytes.div_ceil(4))
+                })
+            };
+            let passes = match one_a_bank(words()) {
+                Some(any) => u8::from(any),
+                None => passes(words()),
+            };
+            self.shared_passes += u64::from(passes);
+            self.bank_conflicts += u64::from(passes.saturating_sub(1));
         }
     }
+}
+
+/// Whether there are words at all; nothing if two different ones are in a bank.
+fn one_a_bank(words: impl Iterator<Item = u64>) -> Option<bool> {
+    let mut used = 0u32;
+    let mut known = [0; 32];
+    for word in words {
+        let bank = (word % 32) as usize;
+        if used >> bank & 1 != 0 && known[bank] != word {
+            return None;
+        }
+        used |= 1 << bank;
+        known[bank] = word;
+    }
+    Some(used != 0)
+}
+
+/// The most different words in a bank.
+fn passes(words: impl Iterator<Item = u64>) -> u8 {
+    let mut deepest = 0;
+    let mut depth = [0u8; 32];
+    let mut known = [[0u64; 4]; 32];
+    for word in words {
+        let bank = (word % 32) as usize;
+        let count = depth[bank] as usize;
+        if !known[bank][..count.min(4)].contains(&word) {
+            known[bank][count % 4] = word;
+            depth[bank] = depth[bank].saturating_add(1);
+            deepest = deepest.max(depth[bank]);
+        }
+    }
+    deepest
+}
+
+/// Whether lanes access one aligned row in their order, or all the same: every part of such an
+/// access needs one word of each bank at most.
+fn is_even(bytes: u32, addresses: &[u64; 32]) -> bool {
+    let bytes = u64::from(bytes);
+    let [first, ..] = *addresses;
+    let (mut in_row, mut equal) = (0, 0);
+    for (lane, address) in (0u64..).zip(addresses) {
+        in_row |= address ^ first.wrapping_add(lane * bytes);
+        equal |= address ^ first;
+    }
+    bytes.is_power_of_two() && first & (bytes - 1) == 0 && (in_row == 0 || equal == 0)
 }

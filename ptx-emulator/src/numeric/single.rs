@@ -143,7 +143,11 @@ pub(crate) fn fused_lanes(a: &[f32; 32], b: &[f32; 32], c: &[f32; 32]) -> [f32; 
     if doubtful == 0 {
         return result;
     }
-    std::array::from_fn(|lane| canonical(fused_to_odd(a[lane], b[lane], c[lane]) as f32))
+    // A loop, because it becomes vector code where a call a lane would not.
+    for lane in 0..32 {
+        result[lane] = canonical(fused_to_odd(a[lane], b[lane], c[lane]) as f32);
+    }
+    result
 }
 
 /// `a * b + c` in f64, where an inexact result ends in a one.

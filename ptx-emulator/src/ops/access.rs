@@ -8,7 +8,8 @@ use crate::machine::window::{self, Window};
 use crate::module::StateSpace;
 use crate::program::operand::{Address, AddressBase, Source32, Source64};
 use crate::program::{Form, Problem};
-use crate::race::{self, LaneAccess, Overlap, RaceKind, Races, Shadow, Stored, Strength, WarpId};
+
+pub(crate) use super::region::{Effect, Region, race_fault};
 
 /// The state space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,98 +76,6 @@ pub(crate) struct Access {
     pub(crate) alignment: u32,
 }
 
-/// The bytes of one memory, the lanes that access it and where in it.
-pub(crate) struct Region<'a> {
-    pub(crate) bytes: &'a mut [u8],
-    pub(crate) mask: u32,
-    /// Offsets in `bytes` of the lanes of the mask; they are in bounds.
-    pub(crate) offsets: Addresses,
-    /// The state space, for reports.
-    pub(crate) space: &'static str,
-    /// What must be added to an offset to get an address in the space, for reports.
-    pub(crate) base: u64,
-    /// What must be added to an offset to get a number that no other memory has.
-    pub(crate) key: u64,
-    /// Absent for memory that no other thread can reach, and when checks are off.
-    pub(crate) shadow: Option<&'a mut Shadow>,
-    pub(crate) races: &'a mut Races,
-    warp: WarpId,
-    line: u32,
-    size: u32,
-}
-
-/// What a region's accesses do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    Read,
-    Write,
-    /// Lanes write the same byte, but the same value.
-    WriteSame,
-    /// Read, changed and written as one.
-    Update,
-}
-
-impl Region<'_> {
-    /// Records the accesses and compares them with earlier ones.
-    pub(crate) fn note(&mut self, effect: Effect, strength: Strength) -> Outcome {
-        self.record(effect, strength, None)
-    }
-
-    /// As [`note`](Self::note) for a store before it is carried out. `data` holds the bytes of all
-    /// lanes, each as far from the one before. Lanes that store the same value to the same place
-    /// do not race.
-    pub(crate) fn note_store(&mut self, strength: Strength, data: &[u8]) -> Outcome {
-        if self.shadow.is_none() {
-            return Ok(());
-        }
-        let same = strength == Strength::Weak && self.is_one_value(data);
-        let effect = if same { Effect::WriteSame } else { Effect::Write };
-        self.record(effect, strength, Some(data))
-    }
-
-    /// Whether all lanes write the same to the same place.
-    fn is_one_value(&self, data: &[u8]) -> bool {
-        let (stride, size) = (data.len() / 32, self.size as usize);
-        let bytes = |lane: usize| &data[lane * stride..lane * stride + size];
-        let mut rest = lanes(self.mask);
-        let Some(first) = rest.next() else { return true };
-        rest.all(|lane| self.offsets[lane] == self.offsets[first] && bytes(lane) == bytes(first))
-    }
-
-    fn record(&mut self, effect: Effect, strength: Strength, data: Option<&[u8]>) -> Outcome {
-        let Some(shadow) = self.shadow.as_deref_mut() else { return Ok(()) };
-        let access = LaneAccess {
-            warp: self.warp,
-            mask: self.mask,
-            addresses: &self.offsets,
-            bytes: self.size,
-            strength,
-            site: self.line,
-        };
-        let stored = data.map(|after| Stored { before: self.bytes, after });
-        let races = &mut *self.races;
-        let checked = match effect {
-            Effect::Read => races.read_lanes(shadow, &access),
-            Effect::Write => races.write_lanes(shadow, &access, Overlap::Report, stored),
-            Effect::WriteSame => races.write_lanes(shadow, &access, Overlap::SameValue, stored),
-            Effect::Update => races.atomic_lanes(shadow, &access),
-        };
-        checked.map_err(|report| race_fault(self.races, &report, self.space, self.base))
-    }
-
-    /// The bytes of a lane.
-    pub(crate) fn lane(&self, lane: usize) -> &[u8] {
-        let start = self.offsets[lane] as usize;
-        &self.bytes[start..start + self.size as usize]
-    }
-
-    /// The bytes of a lane.
-    pub(crate) fn lane_mut(&mut self, lane: usize) -> &mut [u8] {
-        let start = self.offsets[lane] as usize;
-        &mut self.bytes[start..start + self.size as usize]
-    }
-}
-
 /// The address of every lane, in the instruction's space. Lanes outside the mask have any.
 pub(crate) fn addresses(address: Address, context: &Context<'_>) -> Addresses {
     let registers = &context.frame.registers;
@@ -219,9 +128,7 @@ fn visit_generic(
     while rest != 0 {
         let first = rest.trailing_zeros() as usize;
         let window = window::window(addresses[first]);
-        let same = lanes(rest)
-            .filter(|lane| window::window(addresses[*lane]) == window)
-            .fold(0, |mask, lane| mask | 1 << lane);
+        let same = select(rest, |lane| window::window(addresses[lane]) == window);
         rest &= !same;
         let base = match window {
             Window::Shared => window::SHARED,
@@ -259,10 +166,20 @@ fn out_of_bounds(
     Fault::at_lane(lane, kind)
 }
 
+/// The lanes of a mask of which something holds. It is asked of all, which becomes vector code.
+#[inline(always)]
+fn select(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
+    let mut found = 0;
+    for lane in 0..32 {
+        found |= u32::from(holds(lane)) << lane;
+    }
+    found & mask
+}
+
 /// The alignment of all lanes at once; the first that is wrong is looked for only if one is.
 fn check_lanes(access: Access, space: &'static str, addresses: &Addresses, mask: u32) -> Outcome {
-    let all = lanes(mask).fold(0, |all, lane| all | addresses[lane]);
-    if all & u64::from(access.alignment.saturating_sub(1)) == 0 {
+    let unaligned = u64::from(access.alignment.saturating_sub(1));
+    if select(mask, |lane| addresses[lane] & unaligned != 0) == 0 {
         return Ok(());
     }
     for lane in lanes(mask) {
@@ -295,9 +212,7 @@ fn visit_global(
         let base = allocation.base;
         let last = allocation.bytes.len() as u64 - bytes;
         let offsets = addresses.map(|own| own.wrapping_sub(base));
-        let inside = lanes(rest)
-            .filter(|lane| offsets[*lane] <= last)
-            .fold(0, |mask, lane| mask | 1 << lane);
+        let inside = select(rest, |lane| offsets[lane] <= last);
         rest &= !inside;
         act(&mut Region {
             bytes: &mut allocation.bytes,
@@ -334,9 +249,7 @@ fn visit_shared(
         let first = rest.trailing_zeros() as usize;
         // A symbol's address is the same in every block; the rank is added where it is taken.
         let rank = addresses[first] / size;
-        let same = lanes(rest)
-            .filter(|lane| addresses[*lane] / size == rank)
-            .fold(0, |mask, lane| mask | 1 << lane);
+        let same = select(rest, |lane| addresses[lane] / size == rank);
         rest &= !same;
         if rank != own && access.space == Space::Shared {
             let hint = format!("; it belongs to block {rank} of the cluster, not to {own}");
@@ -348,14 +261,14 @@ fn visit_shared(
         };
         let offsets = addresses.map(|own| own % size);
         let length = block.shared.len() as u64;
-        for lane in lanes(same) {
-            let offset = offsets[lane];
-            if offset < window::RESERVED_SHARED.into() || offset + u64::from(access.bytes) > length
-            {
-                let begin = window::RESERVED_SHARED;
-                let hint = format!("; the block has {begin:#x} to {length:#x}");
-                return Err(out_of_bounds(access, "shared", lane, addresses[lane], hint));
-            }
+        let begin = u64::from(window::RESERVED_SHARED);
+        let outside = select(same, |lane| {
+            offsets[lane] < begin || offsets[lane] + u64::from(access.bytes) > length
+        });
+        if outside != 0 {
+            let lane = outside.trailing_zeros() as usize;
+            let hint = format!("; the block has {begin:#x} to {length:#x}");
+            return Err(out_of_bounds(access, "shared", lane, addresses[lane], hint));
         }
         // A number for each byte of each block that no allocation and no other block has.
         let key = u64::from(block.id) << 24 | 1 << 63;
@@ -473,27 +386,4 @@ pub(crate) fn visit_kernel_parameters(
         line: context.line,
         size: access.bytes,
     })
-}
-
-/// What a report of the race checker means here.
-pub(crate) fn race_fault(
-    races: &Races,
-    report: &race::Report,
-    space: &'static str,
-    base: u64,
-) -> Fault {
-    let address = base + report.address;
-    let detail = match &report.earlier {
-        Some(who) => {
-            let earlier = races.describe(who);
-            format!("nothing orders it after the {earlier}, in PTX line {}", who.site)
-        }
-        None => "nobody has written it".to_owned(),
-    };
-    let kind = match report.kind {
-        RaceKind::Uninitialised => ReportKind::Uninitialised { address, detail },
-        RaceKind::MissingProxyFence => ReportKind::MissingProxyFence { space, address, detail },
-        RaceKind::Race | RaceKind::SameInstruction => ReportKind::Race { space, address, detail },
-    };
-    Fault { kind: Box::new(kind), lane: Some(report.lane) }
 }

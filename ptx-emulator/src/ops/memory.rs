@@ -121,14 +121,11 @@ fn strength(order: Order) -> Strength {
 fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
     let addresses = addresses(load.from, context);
     let mask = context.mask;
-    let size = load.access.bytes as usize;
     let mut data = [[0u8; LANE_BYTES]; 32];
     let (order, warp) = (load.order, context.warp.id);
     let mut act = |region: &mut super::access::Region<'_>| {
         region.note(Effect::Read, strength(order))?;
-        for lane in lanes(region.mask) {
-            data[lane][..size].copy_from_slice(region.lane(lane));
-        }
+        region.read(&mut data);
         if order != Order::Weak {
             for lane in lanes(region.mask) {
                 let key = region.key + region.offsets[lane];
@@ -169,21 +166,51 @@ fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
 
 /// The elements at a place in every lane's bytes, extended to 64 bits.
 fn extend(data: &[[u8; LANE_BYTES]; 32], start: usize, element: DataType) -> Doubles {
-    let bytes = element.bytes() as usize;
-    let unused = 64 - 8 * bytes as u32;
-    std::array::from_fn(|lane| {
-        let mut value = [0; 8];
-        value[..bytes].copy_from_slice(&data[lane][start..start + bytes]);
-        let value = u64::from_le_bytes(value);
-        if element.is_signed() { ((value << unused) as i64 >> unused) as u64 } else { value }
-    })
+    let mut values = match element.bytes() {
+        1 => elements::<1>(data, start, |own| u64::from(own[0])),
+        2 => elements::<2>(data, start, |own| u64::from(u16::from_le_bytes(own))),
+        4 => elements::<4>(data, start, |own| u64::from(u32::from_le_bytes(own))),
+        _ => elements::<8>(data, start, u64::from_le_bytes),
+    };
+    if element.is_signed() {
+        let unused = 64 - 8 * element.bytes();
+        for value in &mut values {
+            *value = ((*value << unused) as i64 >> unused) as u64;
+        }
+    }
+    values
+}
+
+/// As many bytes of every lane as numbers; of a constant size, they need no call.
+#[inline(always)]
+fn elements<const N: usize>(
+    data: &[[u8; LANE_BYTES]; 32],
+    start: usize,
+    number: impl Fn([u8; N]) -> u64,
+) -> Doubles {
+    let mut values = [0; 32];
+    for (value, own) in values.iter_mut().zip(data) {
+        let bytes = own.get(start..).and_then(|own| own.first_chunk::<N>());
+        *value = number(bytes.copied().unwrap_or([0; N]));
+    }
+    values
+}
+
+/// Puts the low bytes of numbers into every lane's bytes.
+#[inline(always)]
+fn put<const N: usize>(data: &mut [[u8; LANE_BYTES]; 32], start: usize, values: &Doubles) {
+    for (own, value) in data.iter_mut().zip(values) {
+        let bytes = own.get_mut(start..).and_then(|own| own.first_chunk_mut::<N>());
+        if let (Some(bytes), Some(value)) = (bytes, value.to_le_bytes().first_chunk::<N>()) {
+            *bytes = *value;
+        }
+    }
 }
 
 fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
     let addresses = addresses(store.to, context);
     let mask = context.mask;
     let bytes = store.element.bytes() as usize;
-    let size = store.access.bytes as usize;
     let mut data = [[0u8; LANE_BYTES]; 32];
     for (element, from) in store.from.iter().enumerate() {
         let start = element * bytes;
@@ -197,8 +224,11 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
             (16, _) => {}
             _ => {
                 let values = context.frame.registers.any(*from);
-                for (own, value) in data.iter_mut().zip(values) {
-                    own[start..start + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+                match bytes {
+                    1 => put::<1>(&mut data, start, &values),
+                    2 => put::<2>(&mut data, start, &values),
+                    4 => put::<4>(&mut data, start, &values),
+                    _ => put::<8>(&mut data, start, &values),
                 }
             }
         }
@@ -212,17 +242,17 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
             ));
         }
         region.note_store(strength(order), data.as_flattened())?;
-        for lane in lanes(region.mask) {
-            let key = region.key + region.offsets[lane];
-            match order {
-                Order::Weak => {}
-                Order::Release => {
+        if order != Order::Weak {
+            for lane in lanes(region.mask) {
+                let key = region.key + region.offsets[lane];
+                if order == Order::Release {
                     region.races.release_at(key, warp, 1 << lane, Modification::Store);
+                } else {
+                    region.races.relaxed_write_at(key, warp, 1 << lane, Modification::Store);
                 }
-                _ => region.races.relaxed_write_at(key, warp, 1 << lane, Modification::Store),
             }
-            region.lane_mut(lane).copy_from_slice(&data[lane][..size]);
         }
+        region.write(&data);
         Ok(())
     })
 }

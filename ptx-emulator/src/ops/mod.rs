@@ -19,6 +19,7 @@ pub(crate) mod memory;
 pub(crate) mod misc;
 pub(crate) mod mma;
 pub(crate) mod mov;
+pub(crate) mod region;
 pub(crate) mod special;
 pub(crate) mod tiles;
 pub(crate) mod wgmma;

@@ -158,9 +158,7 @@ fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
     let mut data = [[0; ROW_BYTES as usize]; 32];
     visit(context, access("ldmatrix"), &addresses, mask, |region| {
         region.note(Effect::Read, Strength::Weak)?;
-        for lane in lanes(region.mask) {
-            data[lane].copy_from_slice(region.lane(lane));
-        }
+        region.read(&mut data);
         Ok(())
     })?;
     let tiles: &[Tile] = data.as_chunks::<8>().0;
@@ -181,9 +179,7 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
     context.grid.progress += 1;
     visit(context, access("stmatrix"), &addresses, mask, |region| {
         region.note_store(Strength::Weak, data.as_flattened())?;
-        for lane in lanes(region.mask) {
-            region.lane_mut(lane).copy_from_slice(&data[lane]);
-        }
+        region.write(&data);
         Ok(())
     })
 }

@@ -4,7 +4,8 @@ use super::knowledge::{Knowledge, View};
 use super::observer::{Access, Conflict, Observer};
 use super::report::{RaceKind, Report, Who};
 use super::shadow::{Cell, Shadow, Uninitialised, WIDEST};
-use super::stamp::{Actor, Agent, Role, Stamp, WarpId};
+use super::stamp::{Agent, Role, Stamp, WarpId};
+use super::stored::Stored;
 use super::{LANES, Races, Warp, each_lane};
 use std::rc::Rc;
 
@@ -42,52 +43,6 @@ pub(crate) struct LaneAccess<'a> {
     pub(crate) strength: Strength,
     /// Where the instruction stands in the program.
     pub(crate) site: u32,
-}
-
-/// What a store writes and what is there, so that a write that changes nothing can be told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored<'a> {
-    /// The region's bytes before the store.
-    pub(crate) before: &'a [u8],
-    /// The bytes written; of an instruction those of all lanes, each as far from the one before.
-    pub(crate) after: &'a [u8],
-}
-
-impl Stored<'_> {
-    /// Whether a conflict is none after all: one ordinary write, or one bulk copy, wrote these
-    /// bytes and another would write the same, so that whichever comes first the memory holds the
-    /// same. For the hardware that is harmless, and compilers rely on it where warps repeat each
-    /// other's work. `own` is where the bytes are in `after`.
-    #[cold]
-    fn excuses(
-        &self,
-        conflict: &Conflict,
-        (earlier, access): (Stamp, &Access),
-        (position, length): Place,
-        own: u64,
-    ) -> bool {
-        let is_store = matches!(earlier.agent().actor(), Actor::Warp(_, Role::Generic));
-        let is_async = access.stamp.is_async();
-        let is_strong = earlier.is_strong() || access.stamp.is_strong();
-        let alike = earlier.is_async() == is_async && (is_store || is_async) && !is_strong;
-        if conflict.kind != RaceKind::Race || !alike {
-            return false;
-        }
-        let before = slice(self.before, position, length);
-        before.is_some() && before == slice(self.after, own, length)
-    }
-
-    /// Where a byte of a lane's access is in `after`.
-    fn of_lane(&self, access: &LaneAccess, lane: u32, position: u64) -> u64 {
-        let first = access.addresses.get(lane as usize).copied().unwrap_or(0);
-        let stride = (self.after.len() / LANES) as u64;
-        (u64::from(lane) * stride).wrapping_add(position.wrapping_sub(first))
-    }
-}
-
-fn slice(bytes: &[u8], start: u64, length: u64) -> Option<&[u8]> {
-    let start = usize::try_from(start).ok()?;
-    bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
 }
 
 /// Through which proxy an asynchronous operation accesses memory.
@@ -129,7 +84,7 @@ pub(crate) struct AsyncAccess<'a> {
 }
 
 /// Where the bytes of a cell begin, and how many they are.
-type Place = (u64, u64);
+pub(super) type Place = (u64, u64);
 
 /// Calls `each` for every cell of a range and turns the first conflict into a report.
 #[inline]

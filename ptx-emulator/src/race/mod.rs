@@ -26,14 +26,16 @@ mod observer;
 mod report;
 mod shadow;
 mod stamp;
+mod stored;
 mod sync;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use access::{AsyncAccess, AsyncOrigin, LaneAccess, Overlap, Proxy, Stored, Strength};
+pub(crate) use access::{AsyncAccess, AsyncOrigin, LaneAccess, Overlap, Proxy, Strength};
 pub(crate) use report::{RaceKind, Report};
 pub(crate) use shadow::{Shadow, Uninitialised};
 pub(crate) use stamp::{Agent, Role, WarpId};
+pub(crate) use stored::Stored;
 pub(crate) use sync::{Modification, SyncClock};
 
 use knowledge::View;

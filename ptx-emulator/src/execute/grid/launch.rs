@@ -206,7 +206,8 @@ fn start_block(
     let warp_count = threads.div_ceil(32);
     let registers = thread_registers(kernel, threads);
     let noise = grid.random.next();
-    let shared = (0..grid.shared_bytes).map(|byte| (noise >> (byte % 8 * 8)) as u8).collect();
+    let mut shared = noise.to_le_bytes().repeat(grid.shared_bytes.div_ceil(8) as usize);
+    shared.truncate(grid.shared_bytes as usize);
     let warps = (0..warp_count)
         .map(|warp| Some(Box::new(start_warp(kernel, grid, (index, warp, threads), registers))))
         .collect();

@@ -31,6 +31,12 @@ impl Known {
     }
 }
 
+/// Bytes of shared memory inside of which swizzles exchange pieces; boxes are aligned to it.
+const LINE: usize = 128;
+/// The smallest piece that swizzles exchange, in bytes.
+const PIECE: usize = 16;
+const PIECES: usize = LINE / PIECE;
+
 /// How data changes what is there.
 pub(super) type Reduction = Option<(ReduceOp, TensorDataType)>;
 
@@ -141,14 +147,13 @@ pub(super) fn write_shared(
         checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))?;
     }
     let Some(target) = block.shared.get_mut(start..start + data.len()) else { return Ok(()) };
-    let Some(chunk) = pattern.chunk() else { return combine(target, data, reduction) };
-    for_chunks(place.offset, chunk, pattern, data.len(), |from, to, length| {
-        if let (Some(target), Some(data)) =
-            (target.get_mut(to..to + length), data.get(from..from + length))
-        {
-            target.copy_from_slice(data);
-        }
-    });
+    if pattern.chunk().is_none() {
+        return combine(target, data, reduction);
+    }
+    let lines = target.chunks_mut(LINE).zip(data.chunks(LINE));
+    for (address, (target, data)) in (place.offset..).step_by(LINE).zip(lines) {
+        copy_line(target, data, address, pattern);
+    }
     Ok(())
 }
 
@@ -163,30 +168,33 @@ pub(super) fn copy_shared(
     let source = cluster.blocks.get(place.rank);
     let source = source.and_then(|block| block.shared.get(start..start + into.len()));
     let Some(source) = source else { return };
-    let Some(chunk) = pattern.chunk() else { return into.copy_from_slice(source) };
-    for_chunks(place.offset, chunk, pattern, into.len(), |to, from, length| {
-        if let (Some(target), Some(data)) =
-            (into.get_mut(to..to + length), source.get(from..from + length))
-        {
-            target.copy_from_slice(data);
-        }
-    });
+    if pattern.chunk().is_none() {
+        return into.copy_from_slice(source);
+    }
+    let lines = into.chunks_mut(LINE).zip(source.chunks(LINE));
+    for (address, (target, source)) in (place.offset..).step_by(LINE).zip(lines) {
+        copy_line(target, source, address, pattern);
+    }
 }
 
-/// Calls `act` with the place of each chunk in the dense box, its place in the range of shared
-/// memory, and its length.
-fn for_chunks(
-    base: u32,
-    chunk: u32,
-    pattern: Pattern,
-    length: usize,
-    mut act: impl FnMut(usize, usize, usize),
-) {
-    let chunk = chunk as usize;
-    for dense in (0..length).step_by(chunk) {
-        let address = base.wrapping_add(dense as u32);
-        let moved = pattern.apply(address).wrapping_sub(base) as usize;
-        act(dense, moved, chunk.min(length - dense));
+/// Copies the line at an address in shared memory from or to its place there. Every pattern is
+/// an exchange of pieces of 16 bytes inside of a line, so it is its own inverse.
+fn copy_line(target: &mut [u8], source: &[u8], address: u32, pattern: Pattern) {
+    let moved = (pattern.apply(address) ^ address) as usize / PIECE;
+    let (targets, _) = target.as_chunks_mut::<PIECE>();
+    let (sources, _) = source.as_chunks::<PIECE>();
+    if let (Ok(targets), Ok(sources)) =
+        (<&mut [_; PIECES]>::try_from(&mut *targets), <&[_; PIECES]>::try_from(sources))
+    {
+        for index in 0..PIECES {
+            targets[(index ^ moved) % PIECES] = sources[index];
+        }
+        return;
+    }
+    for (index, piece) in sources.iter().enumerate() {
+        if let Some(target) = targets.get_mut(index ^ moved) {
+            *target = *piece;
+        }
     }
 }
 
