@@ -46,6 +46,15 @@ pub(super) fn panel<const K: usize>(element: ElementType, bytes: &Bytes<8>) -> [
     panel
 }
 
+/// Decoded columns of B, in the order of their places.
+pub(super) fn columns(element: ElementType, bytes: &Bytes<8>) -> [[f32; 32]; 8] {
+    let mut columns = [[0.0; 32]; 8];
+    for (column, bytes) in bytes.iter().enumerate() {
+        columns[place(column)] = element.decode(bytes);
+    }
+    columns
+}
+
 /// The same numbers in double precision.
 pub(super) fn widen<const N: usize, const M: usize>(values: &[[f32; N]; M]) -> [[f64; N]; M] {
     values.each_ref().map(|row| row.map(f64::from))

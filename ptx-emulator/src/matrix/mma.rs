@@ -102,7 +102,7 @@ impl Mma {
 
     fn reduced(&self, rows: &Bytes<16>, columns: &Bytes<8>, d: &mut [Row]) {
         let a = fp8::Operand::new(self.a, block::rows::<32>(self.a, rows));
-        let b = fp8::Operand::new(self.b, block::panel::<32>(self.b, columns));
+        let b = fp8::Operand::new(self.b, block::columns(self.b, columns));
         let mut sums = block::load(self.d, d);
         fp8::accumulate(&a, &b, &mut sums);
         block::store(self.d, Precision::Reduced, false, &sums, d);

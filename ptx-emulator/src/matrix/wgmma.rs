@@ -298,7 +298,7 @@ impl Context<'_> {
         let form = self.wgmma.form;
         let a = self.decode_a::<32>().map(|rows| fp8::Operand::new(form.a, rows));
         self.for_each_block(d, |columns| {
-            let b = fp8::Operand::new(form.b, block::panel::<32>(form.b, columns));
+            let b = fp8::Operand::new(form.b, block::columns(form.b, columns));
             let a = &a;
             move |warp, registers: &mut [Row]| {
                 let mut sums = self.load(registers);
