@@ -169,3 +169,56 @@ fn is_even(bytes: u32, addresses: &[u64; 32]) -> bool {
     }
     bytes.is_power_of_two() && first & (bytes - 1) == 0 && (in_row == 0 || equal == 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Statistics;
+    use std::collections::BTreeSet;
+
+    /// The passes of a part: the most different words of one bank.
+    fn expected(bytes: u32, addresses: &[u64; 32], mask: u32) -> (u64, u64) {
+        let parts = (bytes as usize).div_ceil(4);
+        let (mut passes, mut conflicts) = (0, 0);
+        for lanes in 0..parts {
+            let mut banks = vec![BTreeSet::new(); 32];
+            for lane in lanes * 32 / parts..(lanes + 1) * 32 / parts {
+                for word in (0..parts as u64).filter(|_| mask >> lane & 1 != 0) {
+                    let word = addresses[lane] / 4 + word;
+                    banks[(word % 32) as usize].insert(word);
+                }
+            }
+            let deepest = banks.iter().map(BTreeSet::len).max().unwrap_or(0) as u64;
+            passes += deepest;
+            conflicts += deepest.saturating_sub(1);
+        }
+        (passes, conflicts)
+    }
+
+    #[test]
+    fn passes_are_those_of_the_fullest_bank() {
+        let patterns: [fn(u64) -> u64; 9] = [
+            |lane| lane,
+            |_| 5,
+            |lane| lane / 8,
+            |lane| lane * 2,
+            |lane| lane * 8 % 32,
+            |lane| lane * 32,
+            |lane| lane % 4 * 32,
+            |lane| lane ^ 5,
+            |lane| lane * 33 % 64,
+        ];
+        for bytes in [1, 2, 4, 8, 16] {
+            for (number, pattern) in patterns.iter().enumerate() {
+                for mask in [u32::MAX, 0x0F0F_00FF, 1 << 31, 0xFFFF] {
+                    let addresses =
+                        std::array::from_fn(|lane| 1024 + pattern(lane as u64) * u64::from(bytes));
+                    let mut own = Statistics::default();
+                    own.count_shared(bytes, &addresses, mask);
+                    let found = (own.shared_passes, own.bank_conflicts);
+                    let wanted = expected(bytes, &addresses, mask);
+                    assert_eq!(found, wanted, "{bytes} bytes, pattern {number}, {mask:#x}");
+                }
+            }
+        }
+    }
+}
