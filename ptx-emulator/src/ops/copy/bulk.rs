@@ -219,8 +219,8 @@ fn targets(own: &BulkTarget, context: &mut Context<'_>) -> Outcome<Vec<(usize, T
     Ok(list)
 }
 
-/// Checks the operands of a prefetch. It may reach beyond what is allocated, since it need not
-/// bring anything.
+/// Checks the operands of a prefetch. What lies outside of an allocation has no business in a cache
+/// either: PTX does not say that the instruction may name it.
 pub(super) fn prefetch(own: &Prefetch, context: &mut Context<'_>) -> Outcome {
     match own {
         Prefetch::Tensor(operand) => TensorBox::of_lanes(operand, context).map(drop),
@@ -229,7 +229,9 @@ pub(super) fn prefetch(own: &Prefetch, context: &mut Context<'_>) -> Outcome {
             let sizes = context.frame.registers.words(*size);
             for lane in lanes(context.mask) {
                 check_size(lane, sizes[lane])?;
-                check_alignment("bulk prefetch", "global", addresses[lane], UNIT.into())
+                let (address, bytes) = (addresses[lane], sizes[lane].into());
+                check_alignment("bulk prefetch", "global", address, UNIT.into())
+                    .and_then(|()| check_global(context.grid, "bulk prefetch", address, bytes))
                     .map_err(|kind| Fault::at_lane(lane, kind))?;
             }
             Ok(())
