@@ -100,6 +100,12 @@ pub enum RowPattern {
     Many,
     /// 300 experts with 0 to 5 rows.
     VeryMany,
+    /// These numbers of rows; not drawn for the table.
+    Listed(&'static [usize]),
+    /// So many experts with 0 to 2 rows; not drawn for the table.
+    Drawn(usize),
+    /// So many experts, of which one in about sixteen has rows, 1 to 3; not drawn for the table.
+    Sparse(usize),
 }
 
 impl RowPattern {
@@ -121,6 +127,11 @@ impl RowPattern {
             Self::Edges => vec![1, 63, 64, 65, 0, 127, 128, 129],
             Self::Many => drawn(64, 40),
             Self::VeryMany => drawn(300, 5),
+            Self::Listed(splits) => splits.to_vec(),
+            Self::Drawn(groups) => drawn(groups, 2),
+            Self::Sparse(groups) => {
+                drawn(groups, 50).into_iter().map(|rows| rows.saturating_sub(47)).collect()
+            }
         }
     }
 }

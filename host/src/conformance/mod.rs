@@ -17,7 +17,7 @@ pub use self::cases::{
 };
 pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
-pub use self::run::{Outcome, run_case};
+pub use self::run::{Outcome, run_case, run_case_once};
 use crate::backend::Device;
 #[cfg(feature = "emulator")]
 use crate::backend::EmulatorOptions;

@@ -1,0 +1,138 @@
+//! A broken module, and whether somebody notices.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ptx_emulator::Module;
+use ptx_emulator::module::{Instruction, Item, Opcode};
+use ptx_emulator::mutation::{Purpose, Site};
+
+use crate::scenarios::of_kernel;
+use crate::survivors::SURVIVORS;
+
+/// Seeds of the scheduler.
+pub const SEEDS: &[u64] = &[1, 2, 3, 4, 5];
+
+/// A shipped module.
+pub struct Family {
+    pub name: &'static str,
+    pub module: Arc<Module>,
+}
+
+/// A place of a family that is broken.
+pub struct Mutant {
+    pub family: Arc<Family>,
+    pub site: Site,
+}
+
+/// Who noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A checker of the emulator, or the launch.
+    Reported,
+    /// The comparison with what is right.
+    Wrong,
+    /// The loader.
+    Refused,
+}
+
+/// What came of running a module.
+pub enum Verdict {
+    /// All was right.
+    Silent,
+    /// Something was not.
+    Noticed { how: String, kind: Kind },
+}
+
+impl fmt::Display for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let edge = if self.site.purpose == Purpose::Edge { " edge" } else { "" };
+        write!(f, "{}{edge}: {}", self.family.name, self.site)
+    }
+}
+
+impl Mutant {
+    /// Runs the broken kernel until somebody notices.
+    ///
+    /// # Errors
+    /// The kernel has no scenarios.
+    pub fn judge(&self) -> Result<Verdict, String> {
+        self.family.judge(&self.site.name, &self.site.apply(&self.family.module), SEEDS)
+    }
+
+    /// Why it is right that nobody notices, if the list says so.
+    pub fn reason(&self) -> Option<&'static str> {
+        let own = self.to_string();
+        let group = SURVIVORS.iter().find(|group| group.mutants.contains(&own.as_str()));
+        group.map(|group| group.reason)
+    }
+
+    /// Whether the instruction is executed at all: one that traps in its place is noticed.
+    ///
+    /// # Errors
+    /// The kernel has no scenarios.
+    pub fn is_reached(&self) -> Result<bool, String> {
+        let mut module = Module::clone(&self.family.module);
+        let body = module.functions.get_mut(self.site.function).and_then(|own| own.body.as_mut());
+        let instructions = body.map(|body| &mut body.instructions);
+        if let Some(own) = instructions.and_then(|all| all.get_mut(self.site.instruction)) {
+            let opcode = Opcode { mnemonic: "trap".to_owned(), modifiers: Vec::new() };
+            *own = Instruction { guard: None, opcode, operands: Vec::new(), ..own.clone() };
+        }
+        Ok(matches!(
+            self.family.judge(&self.site.name, &module, &SEEDS[..1])?,
+            Verdict::Noticed { .. }
+        ))
+    }
+}
+
+impl Family {
+    /// Runs all scenarios of a kernel with a version of the module, under some seeds, until
+    /// something is wrong.
+    ///
+    /// # Errors
+    /// The kernel has no scenarios.
+    pub fn judge(&self, kernel: &str, module: &Module, seeds: &[u64]) -> Result<Verdict, String> {
+        let text = only(kernel, module).to_string();
+        let scenarios = of_kernel(kernel);
+        if scenarios.is_empty() {
+            return Err(format!("there are no scenarios for `{kernel}`"));
+        }
+        for &seed in seeds {
+            for scenario in &scenarios {
+                let outcome = scenario.run(self.name, &text, seed);
+                if let Err(text) = outcome {
+                    let kind = kind_of(&text);
+                    let how = format!("seed {seed}, {scenario:?}: {text}");
+                    return Ok(Verdict::Noticed { how, kind });
+                }
+            }
+        }
+        Ok(Verdict::Silent)
+    }
+}
+
+fn kind_of(text: &str) -> Kind {
+    if text.contains("the emulator refuses") {
+        Kind::Refused
+    } else if text.starts_with("failed: ") {
+        Kind::Reported
+    } else {
+        Kind::Wrong
+    }
+}
+
+/// The module without the kernels that do not run together with one of its kernels: what is not
+/// there need not be loaded thousands of times.
+fn only(kernel: &str, module: &Module) -> Module {
+    let mut module = module.clone();
+    if !kernel.starts_with("gemm") {
+        return module;
+    }
+    let functions = &module.functions;
+    module.items.retain(|item| match item {
+        Item::Function(index) => functions.get(*index).is_none_or(|own| own.name == kernel),
+        _ => true,
+    });
+    module
+}

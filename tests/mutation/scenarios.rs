@@ -1,0 +1,306 @@
+//! What is run on a broken module: small shapes that between them reach every path of a kernel.
+
+use grouped_linear::conformance::{
+    BiasCase, Case, Factors, Layout, Operation, Outcome, RowPattern, SplitSource, run_case_once,
+};
+use grouped_linear::{Arch, DType, Device, EmulatorOptions, KernelChoice};
+
+use grouped_linear_kernels::abi::{ElementType, Pass};
+
+use crate::bad_splits::BadSplits;
+use crate::biased::Biased;
+use crate::segments;
+
+use DType::{Bf16, F16, F32};
+use Operation::{Dbias, Dgrad, Dscales, Fprop, Wgrad};
+
+/// Instructions of a launch, in warps, that no unbroken kernel needs in these scenarios.
+pub const INSTRUCTION_LIMIT: u64 = 2_000_000;
+
+/// Something that goes wrong if the kernel does.
+#[derive(Clone, Debug)]
+pub enum Scenario {
+    /// A case of the conformance suite, against its oracle.
+    Case(Case),
+    /// Splits in device memory that are wrong.
+    Bad(BadSplits),
+    /// `dbias_partial` on a grid of its own: so many blocks share the segments. Through the library
+    /// a block has several only beyond 65535 segments, which are 8 million rows.
+    Segments(u32),
+    /// A tensor-core kernel with a bias that the library would not give it.
+    Biased(Biased),
+}
+
+impl Scenario {
+    /// Runs it with the text of a module, under a seed of the scheduler.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn run(&self, module: &str, text: &str, seed: u64) -> Result<(), String> {
+        let device = || {
+            let mut options = EmulatorOptions::new(Arch::Sm90a);
+            options.seed = seed;
+            options.instruction_limit = Some(INSTRUCTION_LIMIT);
+            options.replaced_modules = vec![(module.to_owned(), text.to_owned())];
+            Device::emulated_with(options).map_err(|error| error.to_string())
+        };
+        match self {
+            Self::Case(case) => match run_case_once(case, &device()?)? {
+                Outcome::Passed => Ok(()),
+                Outcome::Refused(reason) => Err(format!("refused: {reason}")),
+            },
+            Self::Bad(bad) => bad.run(&device()?),
+            Self::Segments(blocks) => segments::run(text, seed, *blocks),
+            Self::Biased(biased) => biased.run(text, seed),
+        }
+    }
+}
+
+/// A plain case; the lists below vary it.
+const fn case(
+    operation: Operation,
+    input: DType,
+    rows: &'static [usize],
+    k: usize,
+    n: usize,
+) -> Case {
+    let output = match operation {
+        Dscales => F32,
+        _ => input,
+    };
+    Case {
+        operation,
+        input,
+        output,
+        rows: RowPattern::Listed(rows),
+        tail: 1,
+        in_features: k,
+        out_features: n,
+        layout: Layout::Packed,
+        bias: BiasCase::None,
+        factors: Factors::Plain,
+        splits: SplitSource::Host,
+        kernel: KernelChoice::Auto,
+    }
+}
+
+/// The scenarios that reach a kernel, the ones that notice most for their time first.
+pub fn of_kernel(name: &str) -> Vec<Scenario> {
+    let cases = match name {
+        "gemm_sm90_fprop_bf16" => fprop(Bf16, F16),
+        "gemm_sm90_fprop_f16" => fprop(F16, Bf16),
+        "gemm_sm90_dgrad_bf16" => dgrad(Bf16, F16),
+        "gemm_sm90_dgrad_f16" => dgrad(F16, Bf16),
+        "gemm_sm90_wgrad_bf16" => wgrad(Bf16, F16),
+        "gemm_sm90_wgrad_f16" => wgrad(F16, Bf16),
+        "gemm_simt_bf16" => simt(Bf16, F16),
+        "gemm_simt_f16" => simt(F16, Bf16),
+        "gemm_simt_f32" => simt(F32, F32),
+        "dbias_partial" => {
+            let cases = dbias().into_iter().map(Scenario::Case);
+            return cases.chain([1, 2, 3, 7].map(Scenario::Segments)).collect();
+        }
+        "dbias_reduce" => dbias(),
+        "dscales" => dscales(),
+        "pointer_setup" => return setup(),
+        _ => Vec::new(),
+    };
+    let mut all: Vec<Scenario> = cases.into_iter().map(Scenario::Case).collect();
+    for (pass, word) in [(Pass::Fprop, "fprop"), (Pass::Dgrad, "dgrad"), (Pass::Wgrad, "wgrad")] {
+        for (dtype, operands) in [(Bf16, ElementType::Bf16), (F16, ElementType::F16)] {
+            if name == format!("gemm_sm90_{word}_{dtype}") {
+                all.extend(biased(pass, operands));
+                if pass == Pass::Wgrad {
+                    all.push(more_blocks_than_tiles(dtype));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// A bias of each type, with an output of each.
+fn biased(pass: Pass, operands: ElementType) -> impl Iterator<Item = Scenario> {
+    let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
+    [24, 88, 152].into_iter().enumerate().map(move |(index, columns)| {
+        let (bias, output) = (types[index], types[(index + 1) % 3]);
+        Scenario::Biased(Biased { pass, operands, bias, output, columns })
+    })
+}
+
+/// Only bad splits give the kernel of a weight gradient more blocks than tiles.
+fn more_blocks_than_tiles(operands: DType) -> Scenario {
+    let (product, splits) = (Some(operands), vec![vec![-1, 3]]);
+    let message = "group 0 has -1 rows";
+    Scenario::Bad(BadSplits { product, dtype: DType::I64, splits, message })
+}
+
+/// Widths of an output, one that ends in each slab of 32 columns.
+const WIDTHS: [usize; 8] = [16, 48, 80, 112, 144, 176, 208, 240];
+
+/// What the epilogue of a product can do, on outputs whose last columns fall on all runs of a chunk.
+fn epilogues(
+    base: Case,
+    other: DType,
+    widths: &[usize],
+    set_width: fn(Case, usize) -> Case,
+) -> Vec<Case> {
+    let bias = |bias| if base.operation == Fprop { bias } else { BiasCase::None };
+    let mut all = Vec::new();
+    for (index, &width) in widths.iter().enumerate() {
+        let base = set_width(Case { tail: index % 2, ..base }, width);
+        let (discrete, per_group) = (Layout::Discrete, Factors::PerGroup);
+        all.extend([
+            Case { output: F32, factors: per_group, bias: bias(BiasCase::AddF32), ..base },
+            Case { factors: Factors::Accumulate, bias: bias(BiasCase::RowScaled), ..base },
+            Case { output: other, factors: per_group, layout: discrete, ..base },
+        ]);
+    }
+    if base.operation == Fprop {
+        all.push(Case { bias: BiasCase::Add, layout: Layout::Discrete, ..base });
+        all.push(Case { bias: BiasCase::RowScaledF32, ..base });
+    }
+    if base.input == F32 {
+        all.retain(|case| case.output == F32);
+    }
+    all
+}
+
+/// The shapes of the tensor-core kernels: `of` makes a case of a reduction and of the rows and
+/// columns of the output, where the rows are given by `rows` unless they are features.
+fn tensor_cores(base: Case, other: DType, of: fn(Case, [usize; 3]) -> Case) -> Vec<Case> {
+    let listed = |rows: &'static [usize]| Case { rows: RowPattern::Listed(rows), ..base };
+    let few = listed(&[12, 0, 9]);
+    let mut all =
+        vec![of(listed(&[12, 0, 0]), [8, 72, 40]), of(listed(&[129, 0, 65]), [72, 136, 264])];
+    for (index, width) in WIDTHS.into_iter().enumerate() {
+        all.push(of(Case { tail: index % 2, ..few }, [8, [72, 80][index % 2], width]));
+    }
+    all.push(of(listed(&[70, 390]), [392, 72, 520]));
+    all.extend(epilogues(
+        of(few, [8, 72, 40]),
+        other,
+        &[24, 88, 296],
+        match base.operation {
+            Fprop => |case, width| Case { out_features: width, ..case },
+            _ => |case, width| Case { in_features: width, ..case },
+        },
+    ));
+    all.push(of(listed(if base.operation == Wgrad { &[3] } else { &[2100] }), [8, 2104, 264]));
+    let (rows, factors) = (RowPattern::Drawn(70), Factors::Accumulate);
+    all.push(of(Case { rows, factors, ..base }, [8, 8, 40]));
+    all
+}
+
+fn fprop(input: DType, other: DType) -> Vec<Case> {
+    tensor_cores(case(Fprop, input, &[], 0, 0), other, |case, [reduction, _, columns]| Case {
+        in_features: reduction,
+        out_features: columns,
+        ..case
+    })
+}
+
+fn dgrad(input: DType, other: DType) -> Vec<Case> {
+    tensor_cores(case(Dgrad, input, &[], 0, 0), other, |case, [reduction, _, columns]| Case {
+        in_features: columns,
+        out_features: reduction,
+        ..case
+    })
+}
+
+fn wgrad(input: DType, other: DType) -> Vec<Case> {
+    tensor_cores(case(Wgrad, input, &[], 0, 0), other, |case, [_, rows, columns]| Case {
+        in_features: columns,
+        out_features: rows,
+        ..case
+    })
+}
+
+fn simt(input: DType, other: DType) -> Vec<Case> {
+    let kernel = KernelChoice::Simt;
+    let mut all = vec![Case { kernel, ..case(Fprop, input, &[2, 0, 0], 3, 5) }];
+    for width in 5..=8 {
+        all.push(Case { kernel, tail: 0, ..case(Fprop, input, &[5, 6, 7, 8], 16, width) });
+    }
+    for operation in [Fprop, Dgrad, Wgrad] {
+        let base = Case { kernel, tail: 0, ..case(operation, input, &[65, 0, 3, 20], 33, 67) };
+        all.push(base);
+        let base = Case { rows: RowPattern::Listed(&[6, 0, 13]), in_features: 18, ..base };
+        all.extend(epilogues(
+            base,
+            other,
+            &[65, 6],
+            match operation {
+                Fprop => |case, width| Case { out_features: width, ..case },
+                _ => |case, width| Case { in_features: width, ..case },
+            },
+        ));
+        all.push(Case { rows: RowPattern::Drawn(70), in_features: 5, out_features: 6, ..base });
+    }
+    all.push(Case { kernel, ..case(Fprop, input, &[1100], 3, 67) });
+    all
+}
+
+/// Lengths of rows that end at each place of a run of eight columns.
+const ENDS: std::ops::RangeInclusive<usize> = 65..=71;
+
+fn dbias() -> Vec<Case> {
+    let of = |input, rows, n| Case { tail: 0, ..case(Dbias, input, rows, 8, n) };
+    let mut all = vec![
+        Case { bias: BiasCase::RowScaled, ..of(Bf16, &[129, 0, 300, 1], 72) },
+        Case {
+            factors: Factors::Accumulate,
+            layout: Layout::Discrete,
+            ..of(F16, &[3, 0, 129], 67)
+        },
+        Case { output: Bf16, ..of(F32, &[129, 0, 33, 1], 264) },
+    ];
+    all.extend(ENDS.map(|n| of([Bf16, F16, F32][n % 3], &[3, 1], n)));
+    all.push(Case { output: F32, factors: Factors::Accumulate, ..of(Bf16, &[512, 0, 140], 9) });
+    all.push(of(F32, &[1100, 900], 9));
+    all
+}
+
+fn dscales() -> Vec<Case> {
+    let of = |input, rows, n| Case { tail: 0, ..case(Dscales, input, rows, 8, n) };
+    let f32_bias = BiasCase::RowScaledF32;
+    let mut all = vec![of(Bf16, &[9, 0, 20, 1], 264), of(F16, &[5, 3], 520)];
+    for n in ENDS {
+        all.push(of([F32, Bf16, F16][n % 3], &[3, 1], n));
+        all.push(Case { bias: f32_bias, layout: Layout::Discrete, ..of(F16, &[2, 0, 1], n + 256) });
+    }
+    all.push(Case { tail: 9, bias: f32_bias, ..of(Bf16, &[9, 0, 20, 1], 40) });
+    all
+}
+
+fn setup() -> Vec<Scenario> {
+    let simt = |case: Case| Scenario::Case(Case { kernel: KernelChoice::Simt, ..case });
+    let many = |groups: usize, operation| {
+        let base = case(operation, F32, &[], 1, 1);
+        Case { rows: RowPattern::Sparse(groups), splits: SplitSource::DeviceI64, ..base }
+    };
+    // Each thread of the kernel has four groups.
+    let all_negative: Vec<i64> = (1..=4096).map(|rows| -rows).collect();
+    let bad = |dtype, splits: &[&[i64]], message| {
+        let splits = splits.iter().map(|own| own.to_vec()).collect();
+        Scenario::Bad(BadSplits { product: None, dtype, splits, message })
+    };
+    vec![
+        simt(Case { factors: Factors::PerGroup, tail: 0, ..case(Fprop, F32, &[65, 0, 3], 5, 6) }),
+        simt(Case {
+            splits: SplitSource::DeviceI32,
+            layout: Layout::Discrete,
+            ..case(Wgrad, F32, &[3, 0, 7], 65, 66)
+        }),
+        bad(DType::I64, &[&[-1, 3]], "group 0 has -1 rows"),
+        bad(DType::I32, &[&[7, -7]], "group 1 has -7 rows"),
+        bad(DType::I64, &[&[3, 4]], "7 rows, but the token buffer has 6"),
+        bad(DType::I32, &[&[9, 9], &[-1, 3]], "18 rows, but the token buffer has 6"),
+        bad(DType::I64, &[&[i64::MAX, i64::MAX]], "9223372036854775807 rows"),
+        bad(DType::I64, &[&all_negative], "group 0 has -1 rows"),
+        simt(many(300, Fprop)),
+        simt(many(1500, Wgrad)),
+        simt(many(2500, Dgrad)),
+        simt(many(4096, Fprop)),
+    ]
+}
