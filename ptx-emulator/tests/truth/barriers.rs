@@ -286,7 +286,9 @@ DONE:"
         ),
         ("test_wait.parity of a generic address", "mbarrier.test_wait.parity.b64 %p2, [%d9], 0;"),
     ] {
-        // 127 threads produce, all wait, and read what another produced.
+        // A relaxed wait orders nothing, a fence behind it does.
+        let fence = if wait.contains("relaxed") { "fence.acq_rel.cluster;" } else { "" };
+        // All threads produce and wait, and read what another produced.
         let body = format!(
             "{SETUP}    .shared .align 4 .b8 tile[512];
     cvt.u64.u32 %d9, %r10;
@@ -301,6 +303,7 @@ DONE:"
 AGAIN:
     {wait}
     @!%p2 bra AGAIN;
+    {fence}
     xor.b32 %r6, %thread, 127;
     mad.lo.u32 %r6, %r6, 4, %r3;
     ld.shared.b32 %x, [%r6];"

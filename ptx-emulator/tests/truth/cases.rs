@@ -21,6 +21,8 @@ pub struct Case {
     /// Tensor maps, each a parameter of 128 bytes at an alignment of 64.
     pub maps: Vec<Map>,
     pub compare: Compare,
+    /// The GPU stops with an error, and the emulator with a report that contains this.
+    pub refused: Option<&'static str>,
 }
 
 /// How the emulator's output may differ from the table's.
@@ -278,6 +280,7 @@ pub fn case(name: &str, text: &Text, input: Vec<u8>, output_bytes: usize) -> Cas
         output: vec![0; output_bytes],
         maps: Vec::new(),
         compare: Compare::Bits,
+        refused: None,
     }
 }
 

@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
     tensor_stores(&mut cases);
     tensor_reductions(&mut cases);
     replacements(&mut cases);
+    refusals(&mut cases);
     cases
 }
 
@@ -195,20 +196,6 @@ fn bulk(cases: &mut Vec<Case>) {
             }
         }
     }
-    // From shared memory to shared memory of the same block, by its cluster address.
-    let form = format!("cp.async.bulk.shared::cluster.shared::cta.{complete}");
-    let body = format!(
-        "{SETUP}{TAKE}{BARRIER}    @!%p1 bra WAIT;
-    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r11], 256;
-    add.u32 %r15, %r10, 64;
-    add.u32 %r16, %r10, 1024;
-    {form} [%r15], [%r16], 256, [%r11];
-{WAIT}{}",
-        give(512)
-    );
-    let text = Text { module: SHARED, body: &body, ..Text::default() };
-    let name = format!("copies/{form} in one block");
-    cases.push(case(&name, &text, random_bytes(&name, 4096), 512));
 }
 
 const REDUCTIONS: [(&str, &str); 29] = [
@@ -333,6 +320,12 @@ fn cluster(cases: &mut Vec<Case>) {
          {form} [%r22], [%r24], 512, [%r23];"
     );
     two(format!("copies/{form} to the other block"), TAKE, 512, copy, None);
+    let copy = format!(
+        "    add.u32 %r24, %r10, 1024; mapa.shared::cluster.u32 %r25, %r10, %r20; \
+         mapa.shared::cluster.u32 %r26, %r11, %r20;\n    \
+         {form} [%r25], [%r24], 512, [%r26];"
+    );
+    two(format!("copies/{form} to the same block"), TAKE, 512, copy, None);
     for (operation, of) in [
         ("add", "u32"),
         ("add", "s32"),
@@ -367,7 +360,7 @@ fn cluster(cases: &mut Vec<Case>) {
         );
         let copy = format!(
             "    mov.b16 %h1, 3; mov.b64 %d4, map0; cvta.param.u64 %d4, %d4;\n    \
-             @%p4 {form} [%r10], [%d4, {{5, -1}}], [%r11], %h1;"
+             @%p4 {form} [%r10], [%d4, {{4, -1}}], [%r11], %h1;"
         );
         two(format!("copies/{form} swizzle {swizzle}"), FILL, bytes, copy, Some(map));
     }
@@ -391,23 +384,38 @@ const TYPES: [(&str, u32, u64); 13] = [
 
 /// A tensor of 32-bit words in `rank` dimensions, with a tile whose rows fill the swizzle's span.
 fn words(buffer: Buffer, rank: usize, swizzle: u32) -> Map {
-    let extents = [36, 7, 5, 4, 3];
+    // The last 16 bytes of a row are not all inside.
+    let extents = [35, 7, 5, 4, 3];
     let tile = [8 << swizzle.saturating_sub(1), 4, 2, 2, 2];
     let mut map = Map::dense(buffer, 2, 4, &extents[..rank], &tile[..rank]);
     map.swizzle = swizzle;
     map
 }
 
+/// In units of elements. The innermost coordinate comes to whole units of 16 bytes, without which
+/// the GPU refuses the instruction.
 const COORDINATES: [(&str, [i32; 5]); 4] = [
     ("inside", [4, 1, 2, 1, 0]),
-    ("before the start", [-5, -2, -1, -1, -1]),
-    ("past the end", [30, 5, 4, 3, 2]),
+    ("before the start", [-4, -2, -1, -1, -1]),
+    ("past the end", [32, 5, 4, 3, 2]),
     ("outside", [100, 1, 0, 0, 0]),
 ];
 
 fn list(coordinates: &[i32]) -> String {
     let text: Vec<_> = coordinates.iter().map(i32::to_string).collect();
     format!("{{{}}}", text.join(", "))
+}
+
+/// Swizzles, and the bytes of rows that are shorter than what they span.
+const SHORT_ROWS: [(u32, u32); 6] = [(1, 16), (2, 16), (2, 48), (3, 16), (3, 64), (3, 112)];
+
+/// The case with more of the tile in its output, at most 4096 bytes.
+fn giving(mut case: Case, bytes: usize) -> Case {
+    let before = case.output.len();
+    let limit = |bytes: usize| format!("setp.lt.u32 %p2, %r12, {};\n    @%p2 bra GIVE;", bytes / 4);
+    case.ptx = case.ptx.replace(&limit(before), &limit(bytes));
+    case.output.resize(bytes, 0);
+    case
 }
 
 const ADDRESS: &str = "    mov.b64 %d4, map0;\n    cvta.param.u64 %d4, %d4;\n";
@@ -450,11 +458,12 @@ fn tensor_loads(cases: &mut Vec<Case>) {
                 continue;
             }
             let name = format!("copies/load 2-D of {of}, fill {fill}");
-            let extents = [80 / element, 6];
+            let extents = [80 / element - 1, 6];
             let mut map =
                 Map::dense(Buffer::Input, number, element, &extents, &[(64 / element) as u32, 4]);
             (map.fill, map.swizzle) = (fill, 2);
-            let mut case = load(name.clone(), map, element, &[3, 4], "shared::cluster");
+            let coordinates = [(32 / element) as i32, 4];
+            let mut case = load(name.clone(), map, element, &coordinates, "shared::cluster");
             if of.contains('f') {
                 let of = of.split(' ').next().unwrap_or(of).trim_start_matches('t');
                 case.input = numbers(&name, of, case.input.len());
@@ -472,20 +481,31 @@ fn tensor_loads(cases: &mut Vec<Case>) {
             format!("copies/load 2-D, element strides {name}"),
             Map { element_strides: counted.to_vec(), ..map.clone() },
             4,
-            &[2, 1],
+            &[4, 1],
             "shared::cluster",
         );
         case.maps = vec![map];
         cases.push(case);
     }
-    for swizzle in 1..4 {
-        let mut map = words(Buffer::Input, 2, swizzle);
-        map.tile[0] = 4;
-        let name = format!("copies/load 2-D, rows of 16 bytes with swizzle {swizzle}");
-        let mut case = load(name, map, 4, &[4, 1], "shared::cluster");
+    for (swizzle, row) in SHORT_ROWS {
+        let mut map = words(Buffer::Input, 3, swizzle);
+        (map.tile[0], map.tile[1]) = (row / 4, 3);
+        let name = format!("copies/load 3-D, rows of {row} bytes with swizzle {swizzle}");
+        let case = load(name, map, 4, &[4, 1, 1], "shared::cluster");
         // Wherever the rows lie, they are seen.
-        case.output.resize(512, 0);
-        case.ptx = case.ptx.replace("setp.lt.u32 %p2, %r12, 32;", "setp.lt.u32 %p2, %r12, 128;");
+        cases.push(giving(case, 1024));
+    }
+    // The values at which a conversion would show.
+    for (of, number) in [("f32", 7), ("f32 ftz", 10), ("tf32", 11), ("tf32 ftz", 12)] {
+        let name = format!("copies/load 2-D of {of}, special values");
+        let map = Map::dense(Buffer::Input, number, 4, &[60, 2], &[60, 2]);
+        let mut case = load(name.clone(), map, 4, &[0, 0], "shared::cluster");
+        case.input = numbers(&name, "f32", case.input.len());
+        // Half of them halfway between two numbers of TF32, the others next to it.
+        for (index, word) in case.input.chunks_mut(4).enumerate().skip(60) {
+            word[0] = [0, 0, 1, 255][index % 4];
+            word[1] = word[1] & 0xE0 | [0x10, 0x10, 0x10, 0x0F][index % 4];
+        }
         cases.push(case);
     }
     let mut map = words(Buffer::Input, 3, 3);
@@ -495,20 +515,11 @@ fn tensor_loads(cases: &mut Vec<Case>) {
         "copies/load 3-D with gaps and an offset".into(),
         map,
         4,
-        &[1, -1, 3],
+        &[4, -1, 3],
         "shared::cluster",
     );
     case.input = random_bytes("gaps", 48 + 5 * 2000);
     cases.push(case);
-    for (interleave, swizzle) in [(1, 0), (2, 1)] {
-        // Channels in slices of 16 or 32 bytes: dimension 0 counts within the slice.
-        let slice = 4 << interleave;
-        let mut map =
-            Map::dense(Buffer::Input, 1, 2, &[slice * 2, 6, 5], &[slice as u32 * 2, 3, 2]);
-        (map.interleave, map.swizzle) = (interleave, swizzle);
-        let name = format!("copies/load 3-D, interleave {interleave}");
-        cases.push(load(name, map, 2, &[0, 1, 1], "shared::cluster"));
-    }
     let forms = [
         ("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d4, {0, 0}];", "prefetch.tensor"),
         ("prefetch.tensormap [%d4];", "prefetch.tensormap"),
@@ -570,19 +581,45 @@ fn tensor_stores(cases: &mut Vec<Case>) {
         let name = format!("copies/store 2-D of {of}");
         let form = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group";
         let tile = [(64 / element) as u32, 4];
-        let mut map = Map::dense(Buffer::Output, number, element, &[80 / element, 6], &tile);
+        let mut map = Map::dense(Buffer::Output, number, element, &[80 / element - 1, 6], &tile);
         map.swizzle = 2;
-        let mut case = store(&name, form, map, element, &[3, 4], "");
+        let mut case = store(&name, form, map, element, &[(32 / element) as i32, 4], "");
         if of.contains('f') {
             let of = of.split(' ').next().unwrap_or(of).trim_start_matches('t');
             case.input = numbers(&name, of, 4096);
         }
         cases.push(case);
     }
+    for (swizzle, row) in SHORT_ROWS {
+        let mut map = words(Buffer::Output, 3, swizzle);
+        (map.tile[0], map.tile[1]) = (row / 4, 3);
+        let form = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
+        let name = format!("copies/store 3-D, rows of {row} bytes with swizzle {swizzle}");
+        cases.push(store(&name, form, map, 4, &[4, 1, 1], ""));
+    }
+    for (rank, coordinates) in [
+        (2, [-4, 1, 0]),
+        (2, [-8, 1, 0]),
+        (2, [4, -1, 0]),
+        (2, [4, -4, 0]),
+        (3, [4, 1, -1]),
+        (3, [4, -2, 1]),
+    ] {
+        let place = list(&coordinates[..rank]);
+        for (form, name) in [
+            ("cp.async.bulk.tensor.RANKd.global.shared::cta.tile.bulk_group", "store"),
+            ("cp.reduce.async.bulk.tensor.RANKd.global.shared::cta.add.tile.bulk_group", "reduce"),
+        ] {
+            let form = form.replace("RANK", &rank.to_string());
+            let map = words(Buffer::Output, rank, 0);
+            let name = format!("copies/{name} {rank}-D at {place}");
+            cases.push(store(&name, &form, map, 4, &coordinates[..rank], ""));
+        }
+    }
     let mut strided = words(Buffer::Output, 2, 1);
     strided.element_strides[1] = 2;
     let form = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group";
-    cases.push(store("copies/store 2-D, element strides 1, 2", form, strided, 4, &[2, 1], ""));
+    cases.push(store("copies/store 2-D, element strides 1, 2", form, strided, 4, &[4, 1], ""));
 }
 
 fn tensor_reductions(cases: &mut Vec<Case>) {
@@ -603,17 +640,35 @@ fn tensor_reductions(cases: &mut Vec<Case>) {
             );
             let name = format!("copies/reduce 2-D {operation} of {of}");
             let tile = [(64 / element) as u32, 4];
-            let mut map = Map::dense(Buffer::Output, number, element, &[80 / element, 6], &tile);
+            let mut map =
+                Map::dense(Buffer::Output, number, element, &[80 / element - 1, 6], &tile);
             map.swizzle = 2;
-            let mut case = store(&name, &form, map, element, &[1, 1], "");
+            let mut case = store(&name, &form, map, element, &[(32 / element) as i32, 1], "");
             if float {
                 let of = of.split(' ').next().unwrap_or(of);
                 case.input = numbers(&name, of, 4096);
                 case.output = numbers(&format!("{name} before"), of, case.output.len());
                 case.compare = compare_of(of);
             }
+            if of == "s64" && !["min", "max"].contains(operation) {
+                case.refused = Some("I64");
+            }
             cases.push(case);
         }
+    }
+    // Sums of special values, subnormal ones among them, with themselves.
+    for (of, number) in [("f16", 6), ("bf16", 9), ("f32", 7), ("f32 ftz", 10)] {
+        let form = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group";
+        let name = format!("copies/reduce 2-D add of {of}, special values");
+        let of = of.split(' ').next().unwrap_or(of);
+        let element = format_of(of).map_or(4, Format::bytes) as u64;
+        let row = 160 / element;
+        let map = Map::dense(Buffer::Output, number, element, &[row, 2], &[row as u32, 2]);
+        let mut case = store(&name, form, map, element, &[0, 0], "");
+        case.input = numbers(&name, of, 4096);
+        case.output = case.input[..320].to_vec();
+        case.compare = compare_of(of);
+        cases.push(case);
     }
     for rank in 1..=5 {
         for (where_, coordinates) in COORDINATES {
@@ -715,6 +770,29 @@ CHANGED:
             map.swizzle = 2;
             let mut case = case(&name, &text, random_bytes(&name, 1024), 512);
             case.maps.push(map);
+            cases.push(case);
+        }
+    }
+}
+
+/// The innermost coordinate is 8 bytes off a whole unit of 16, inside and outside the tensor.
+fn refusals(cases: &mut Vec<Case>) {
+    let reason = "16 bytes";
+    let tiled = "global.shared::cta";
+    for (where_, start) in [("inside", 2), ("before the start", -2), ("outside", 102)] {
+        let name = format!("copies/refused: load 2-D from word {start}, {where_}");
+        let map = words(Buffer::Input, 2, 0);
+        let mut case = load(name, map, 4, &[start, 0], "shared::cluster");
+        case.refused = Some(reason);
+        cases.push(case);
+        for (form, name) in [
+            (format!("cp.async.bulk.tensor.2d.{tiled}.tile.bulk_group"), "store"),
+            (format!("cp.reduce.async.bulk.tensor.2d.{tiled}.add.tile.bulk_group"), "reduce"),
+        ] {
+            let name = format!("copies/refused: {name} 2-D to word {start}, {where_}");
+            let map = words(Buffer::Output, 2, 0);
+            let mut case = store(&name, &form, map, 4, &[start, 0], "");
+            case.refused = Some(reason);
             cases.push(case);
         }
     }

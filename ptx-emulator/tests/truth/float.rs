@@ -1,6 +1,6 @@
 //! Floating-point arithmetic.
 
-use crate::cases::{Case, Compare, Out, lanes_with};
+use crate::cases::{Case, Column, Compare, Out, lanes_with};
 use crate::numbers::{Format, floats, packed};
 
 pub fn cases() -> Vec<Case> {
@@ -8,6 +8,7 @@ pub fn cases() -> Vec<Case> {
     rounded(&mut cases);
     half(&mut cases);
     signs(&mut cases);
+    flushes(&mut cases);
     approximate(&mut cases);
     cases
 }
@@ -120,6 +121,63 @@ fn signs(cases: &mut Vec<Case>) {
                 Compare::Bits,
             ));
         }
+    }
+}
+
+/// Results around the smallest normal number: whether one is subnormal can be asked before or after
+/// rounding, and after rounding with or without the limit of the exponent.
+fn flushes(cases: &mut Vec<Case>) {
+    // One, and one more or less by 2^-23, 2^-24, 2^-13, 2^-12 and 2^-2.
+    let near_one =
+        [0x3F80_0000, 0x3F7F_FFFF, 0x3F80_0001, 0x3F7F_F800, 0x3F80_0400, 0x3F7F_F000, 0x3F40_0000];
+    // The same around 2^-126, and their doubles; a factor of one of these makes all kinds.
+    let near_least = [
+        0x0080_0000,
+        0x0080_0001,
+        0x0080_0400,
+        0x0080_0800,
+        0x00C0_0000,
+        0x0100_0000,
+        0x00FF_FFFF,
+        0x00FF_F800,
+    ];
+    let pairs: Vec<(u64, u64)> = near_one
+        .iter()
+        .flat_map(|&one| near_least.iter().map(move |&least| (one, least)))
+        .flat_map(|(one, least)| [(one, least), (one | 1 << 31, least)])
+        .chain([(0x3F80_0000, 0x0080_0000); 16])
+        .collect();
+    let column = |values: Vec<u64>| Column::new(4, values);
+    let firsts = || column(pairs.iter().map(|pair| pair.0).collect());
+    let seconds = || column(pairs.iter().map(|pair| pair.1).collect());
+    for rounding in ["rn", "rz", "rm", "rp"] {
+        for (operation, columns) in [
+            ("mul", vec![firsts(), seconds()]),
+            ("fma", vec![firsts(), seconds(), column(vec![0; pairs.len()])]),
+            ("div", vec![seconds(), firsts()]),
+        ] {
+            let form = format!("{operation}.{rounding}.ftz.f32");
+            let operands = ["%a, %b", "%a, %b, %c"][columns.len() - 2];
+            cases.push(lanes_with(
+                &format!("float/{form} around the smallest normal number"),
+                &columns,
+                &[Out::B32("x")],
+                &format!("{form} %x, {operands};"),
+                "",
+                Compare::Exact(Format::F32),
+            ));
+        }
+        let single = |bits: u64| f64::from(f32::from_bits(bits as u32));
+        let products = pairs.iter().map(|&(a, b)| (single(a) * single(b)).to_bits()).collect();
+        let form = format!("cvt.{rounding}.ftz.f32.f64");
+        cases.push(lanes_with(
+            &format!("float/{form} around the smallest normal number"),
+            &[Column::new(8, products)],
+            &[Out::B32("x")],
+            &format!("{form} %x, %a;"),
+            "",
+            Compare::Exact(Format::F32),
+        ));
     }
 }
 

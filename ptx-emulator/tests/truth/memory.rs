@@ -280,6 +280,7 @@ fn spaces(cases: &mut Vec<Case>) {
     selp.b32 %x, 1, 0, %p1;
     st.shared.b32 [tile+60], 9;
     st.shared.b32 [%r3+99996], 7;
+    bar.sync 0;
     ld.shared.b32 %r5, [tile+60];
     mad.lo.u32 %x, %r5, 10, %x;";
     let module = ".extern .shared .align 16 .b8 dynamic[];\n.shared .align 16 .b8 tile[64];";
@@ -460,6 +461,7 @@ fn clusters(cases: &mut Vec<Case>) {
             "atom.shared::cluster",
             "    mapa.shared::cluster.u32 %r15, %r13, %r11;
     atom.shared::cluster.add.u32 %x, [%r15], 1000;
+    fence.acq_rel.cluster;
     barrier.cluster.arrive.relaxed;
     barrier.cluster.wait;
     ld.shared.b32 %r16, [%r13];

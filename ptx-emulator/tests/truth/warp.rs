@@ -166,7 +166,6 @@ fn places(cases: &mut Vec<Case>) {
         "nclusterid.x",
         "nclusterid.y",
         "dynamic_smem_size",
-        "warpid",
         "nwarpid",
         "total_smem_size",
         "aggr_smem_size",
@@ -210,6 +209,12 @@ fn places(cases: &mut Vec<Case>) {
         (
             "%smid is below %nsmid",
             "mov.u32 %r3, %smid; mov.u32 %r4, %nsmid; setp.lt.u32 %p1, %r3, %r4; \
+             selp.b32 %x, 1, 0, %p1;",
+        ),
+        // Which one it is depends on where the block runs.
+        (
+            "%warpid is below %nwarpid",
+            "mov.u32 %r3, %warpid; mov.u32 %r4, %nwarpid; setp.lt.u32 %p1, %r3, %r4; \
              selp.b32 %x, 1, 0, %p1;",
         ),
         (
