@@ -101,7 +101,10 @@ impl<'a> Lexer<'a> {
             b'0'..=b'9' => (TokenKind::Number, self.number_end(start)),
             _ if is_word_start(first) => {
                 let end = self.run(start + 1, is_word);
-                if end == start + 1 && matches!(first, b'%' | b'$') {
+                if end == start + 1 && first == b'%' {
+                    return Ok(self.punctuation(start, line));
+                }
+                if end == start + 1 && first == b'$' {
                     let expected = "a name after the sign".into();
                     return Err(self.error(
                         start,
@@ -111,7 +114,9 @@ impl<'a> Lexer<'a> {
                 (TokenKind::Word, end)
             }
             b',' | b';' | b':' | b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'<' | b'>' | b'@'
-            | b'!' | b'|' | b'+' | b'-' | b'=' => (TokenKind::Punctuation, start + 1),
+            | b'!' | b'|' | b'+' | b'-' | b'=' | b'*' | b'/' | b'&' | b'^' | b'~' | b'?' => {
+                return Ok(self.punctuation(start, line));
+            }
             _ => {
                 let found = self.text[start..].chars().next().unwrap_or_default();
                 return Err(self.error(start, Reason::Character(found)));
@@ -119,6 +124,11 @@ impl<'a> Lexer<'a> {
         };
         self.offset = end;
         Ok(Token { kind, text: &self.text[start..end], offset: start, line })
+    }
+
+    fn punctuation(&mut self, start: usize, line: u32) -> Token<'a> {
+        self.offset = start + 1;
+        Token { kind: TokenKind::Punctuation, text: &self.text[start..=start], offset: start, line }
     }
 
     /// Skips white space and comments, and counts lines.

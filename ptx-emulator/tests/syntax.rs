@@ -27,6 +27,18 @@ fn operands() {
         ("017", "Immediate(Signed(15))"),
         ("0b101U", "Immediate(Unsigned(5))"),
         ("-5", "Immediate(Signed(-5))"),
+        ("(7*3+1)", "Immediate(Signed(22))"),
+        ("7 % 4 << 2 | 1", "Immediate(Signed(13))"),
+        ("-7 / 2", "Immediate(Signed(-3))"),
+        ("-1 >> 70", "Immediate(Signed(-1))"),
+        ("(.u64)-1 >> 60", "Immediate(Unsigned(15))"),
+        ("(.s64)(~0 ^ 0xF)", "Immediate(Signed(-16))"),
+        ("-(~0)", "Immediate(Unsigned(1))"),
+        ("-(-9223372036854775808)", "Immediate(Signed(-9223372036854775808))"),
+        ("!5 == 0 && 2 <= 2", "Immediate(Signed(1))"),
+        ("(3 > 4U) ? 10 : 2 < 3 ? 20 : 30", "Immediate(Signed(20))"),
+        ("-1 < 1U", "Immediate(Signed(0))"),
+        ("[%r1+4*8]", "Address(Address { base: Name(Register(4)), offset: 32, coordinates: [] })"),
         ("0xffffffffffffffff", "Immediate(Unsigned(18446744073709551615))"),
         ("-9223372036854775808", "Immediate(Signed(-9223372036854775808))"),
         ("0f3F800000", "Immediate(Single(1065353216))"),
@@ -285,6 +297,15 @@ fn depth_and_size_are_bounded() {
     let braces = format!("{HEAD}.global .b32 x[1] = {}", "{".repeat(100_000));
     let error = Module::parse(&braces).unwrap_err();
     assert_eq!(error.reason().to_string(), "more than 16 nested braces");
+    for expression in ["(".repeat(100_000), "-".repeat(100_000), "1?1:".repeat(100_000)] {
+        let error = Module::parse(&wrap(&format!("mov.u32 %r1, {expression}1;"))).unwrap_err();
+        assert_eq!(error.reason().to_string(), "more than 64 nested operators");
+    }
+    let long = format!("mov.u32 %r1, 1{};", "+1".repeat(100_000));
+    assert!(Module::parse(&wrap(&long)).is_ok());
+    for wrong in ["1/0", "5 % (3-3)", "1.0+1", "(1", "1 ? 2", "1 <"] {
+        assert!(Module::parse(&wrap(&format!("mov.u32 %r1, {wrong};"))).is_err(), "{wrong}");
+    }
     // A name of many digits, many labels, many blocks: each must take linear time.
     let digits = format!("mov %r1, %r{};", "1".repeat(1_000_000));
     assert!(Module::parse(&wrap(&digits)).is_err());

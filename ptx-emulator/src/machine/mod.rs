@@ -43,7 +43,7 @@ pub enum Checks {
     Off,
 }
 
-/// How FP8 products of Hopper are summed.
+/// How FP8 products of `wgmma` are summed; `mma.sync` sums them as it does the other types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fp8Accumulation {

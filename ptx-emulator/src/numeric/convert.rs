@@ -163,10 +163,11 @@ fn finish(number: Number, target: &Format, result: FloatResult) -> u64 {
         return 0;
     }
     let overflow = if result.saturate_finite { Overflow::Finite } else { Overflow::Infinity };
-    let mut code = target.round(number, result.rounding, overflow);
-    if result.flush && *target == F32 {
-        code = target.flushed(code);
-    }
+    let code = if result.flush && *target == F32 {
+        target.round_flushed(number, result.rounding, overflow)
+    } else {
+        target.round(number, result.rounding, overflow)
+    };
     if number.magnitude == Magnitude::NotANumber {
         return code;
     }

@@ -204,6 +204,27 @@ impl Format {
         code
     }
 
+    /// As [`round`](Self::round), but a number that stays below the smallest normal one when it is
+    /// rounded to the format's precision becomes a zero of its sign.
+    ///
+    /// So a number just below the smallest normal one that rounds up only because subnormal
+    /// numbers have fewer digits is zero. The manual's `.ftz` leaves it open; an H200 does this.
+    pub(crate) fn round_flushed(
+        &self,
+        number: Number,
+        rounding: Rounding,
+        overflow: Overflow,
+    ) -> u64 {
+        let code = self.round(number, rounding, overflow);
+        if self.magnitude_bits(code) > self.smallest_normal() {
+            return code;
+        }
+        // Two steps below this format's smallest exponent, where digits are lost further down.
+        let wider = Self { minimum_exponent: self.minimum_exponent - 2, ..*self };
+        let wide = wider.magnitude_bits(wider.round(number, rounding, Overflow::Infinity));
+        if wide < 3 * self.smallest_normal() { code & self.sign_bit() } else { code }
+    }
+
     /// Takes a code apart. Bits above the sign are ignored.
     pub(crate) fn unpack(&self, code: u64) -> Number {
         let negative = code & self.sign_bit() != 0;

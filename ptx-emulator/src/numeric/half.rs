@@ -131,7 +131,14 @@ fn compute<const N: usize>(
     operation: impl Fn([f64; N]) -> f64,
 ) -> u16 {
     let operands = operands.map(|bits| f64::from(format.decode(flush(format, bits, modifiers))));
-    finish(format, format.encode(operation(operands)), modifiers)
+    let result = operation(operands);
+    let mut bits = format.encode(result);
+    let layout = format.format();
+    if modifiers.flush && layout.magnitude_bits(bits.into()) == layout.smallest_normal() {
+        let number = F64.unpack(result.to_bits());
+        bits = layout.round_flushed(number, Rounding::NearestEven, Overflow::Infinity) as u16;
+    }
+    finish(format, bits, modifiers)
 }
 
 /// The exponent field of f32 differs from that of f16 by 112, and multiplying by that power of two

@@ -6,27 +6,25 @@
 /// `bfe.u32`: `length` bits of `value` from `position`, both counts taken modulo 256.
 #[inline]
 pub(crate) fn extract_u32(value: u32, position: u32, length: u32) -> u32 {
-    extract_u64(u64::from(value), position, length) as u32
+    extract_u64(u64::from(value), position & 0xFF, length & 0xFF) as u32
 }
 
 /// `bfe.s32`: as `bfe.u32`, extended with the field's top bit, or with the value's sign where the
 /// field reaches beyond it.
 #[inline]
 pub(crate) fn extract_s32(value: u32, position: u32, length: u32) -> u32 {
-    extract_s64(i64::from(value as i32) as u64, position, length) as u32
+    extract_s64(i64::from(value as i32) as u64, position & 0xFF, length & 0xFF) as u32
 }
 
-/// `bfe.u64`.
+/// `bfe.u64`. The manual takes both counts modulo 256 here too; an H200 takes all their bits.
 #[inline]
 pub(crate) fn extract_u64(value: u64, position: u32, length: u32) -> u64 {
-    let (position, length) = (position & 0xFF, length & 0xFF);
     value.checked_shr(position).unwrap_or(0) & low_bits(length)
 }
 
-/// `bfe.s64`.
+/// `bfe.s64`, as `bfe.u64`.
 #[inline]
 pub(crate) fn extract_s64(value: u64, position: u32, length: u32) -> u64 {
-    let (position, length) = (position & 0xFF, length & 0xFF);
     if length == 0 {
         return 0;
     }
@@ -39,13 +37,12 @@ pub(crate) fn extract_s64(value: u64, position: u32, length: u32) -> u64 {
 /// both counts are taken modulo 256.
 #[inline]
 pub(crate) fn insert_b32(field: u32, base: u32, position: u32, length: u32) -> u32 {
-    insert_b64(u64::from(field), u64::from(base), position, length) as u32
+    insert_b64(u64::from(field), u64::from(base), position & 0xFF, length & 0xFF) as u32
 }
 
-/// `bfi.b64`.
+/// `bfi.b64`. The manual takes both counts modulo 256 here too; an H200 takes all their bits.
 #[inline]
 pub(crate) fn insert_b64(field: u64, base: u64, position: u32, length: u32) -> u64 {
-    let (position, length) = (position & 0xFF, length & 0xFF);
     let mask = low_bits(length).checked_shl(position).unwrap_or(0);
     (base & !mask) | (field.checked_shl(position).unwrap_or(0) & mask)
 }

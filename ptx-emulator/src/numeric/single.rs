@@ -19,11 +19,34 @@ pub(crate) fn canonical(value: f32) -> f32 {
 
 /// `.ftz`: a subnormal becomes a zero of its sign.
 ///
-/// The manual does not say whether a result is subnormal before or after rounding; here it is
-/// looked at after rounding, so what rounds up to the smallest normal number stays.
+/// A result is looked at after rounding to 24 bits ([`is_tiny`] for what rounding up to the
+/// smallest normal number hides).
 #[inline(always)]
 pub(crate) fn flush(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE { 0f32.copysign(value) } else { value }
+}
+
+/// An operation whose result can lie between two subnormal numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inexact {
+    Multiply,
+    Fused,
+    Divide,
+}
+
+/// Whether a result that was rounded to the smallest normal number becomes zero with `.ftz`: it
+/// does when 24 bits do not round it up so far ([`Format::round_flushed`]).
+///
+/// [`Format::round_flushed`]: super::format::Format::round_flushed
+pub(crate) fn is_tiny(operation: Inexact, [a, b, c]: [f32; 3], rounding: Rounding) -> bool {
+    let [a, b, c] = [a, b, c].map(unpack);
+    let number = match operation {
+        Inexact::Multiply => exact::multiply(a, b),
+        Inexact::Fused => exact::fused(a, b, c, rounding),
+        Inexact::Divide => exact::divide(a, b),
+    };
+    let code = F32.round_flushed(number, rounding, Overflow::Infinity) as u32;
+    f32::from_bits(code) == 0.0
 }
 
 /// `.sat`: clamps to [0, 1]; NaN and -0 become +0.

@@ -355,6 +355,8 @@ fn cluster_arrive(releases: bool, aligned: bool, context: &mut Context<'_>) -> O
     barrier.arrived += context.mask.count_ones();
     if releases {
         context.grid.races.release(context.warp.id, context.mask, &mut barrier.clock);
+    } else {
+        context.grid.races.relaxed_release(context.warp.id, context.mask, &mut barrier.clock);
     }
     context.grid.progress += 1;
     barrier.complete_if_all();

@@ -3,6 +3,7 @@
 use super::access::{Access, Effect, Space, addresses, visit, visit_kernel_parameters};
 use crate::execute::registers::{Doubles, lanes};
 use crate::execute::{Context, Outcome};
+use crate::module::Operand;
 use crate::ops::Operation;
 use crate::program::operand::{Address, AddressBase, Any, Wide};
 use crate::program::types::DataType;
@@ -31,7 +32,8 @@ pub(crate) struct Load {
     access: Access,
     order: Order,
     element: DataType,
-    to: Box<[Wide]>,
+    /// Registers, and the bits that they have.
+    to: Box<[(Wide, u64)]>,
     from: Address,
 }
 
@@ -68,7 +70,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let name = if is_store { "store" } else { "load" };
     let access = Access { space, name, bytes, alignment: bytes };
     let address = space.address(form, usize::from(!is_store))?;
-    let elements = form.elements(usize::from(is_store))?;
+    let elements = form.vector(usize::from(is_store))?;
     if elements.len() != length as usize {
         return Err(format!("a vector of {length} elements is wanted"));
     }
@@ -79,7 +81,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     } else {
         let to = elements
             .iter()
-            .map(|own| form.wide_of(own, element))
+            .map(|own| Ok((form.wide_of(own, element)?, kept_bits(form, own))))
             .collect::<Result<_, Problem>>()?;
         Memory::Load(Box::new(Load { access, order, element, to, from: address }))
     };
@@ -89,11 +91,16 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
 
 /// Takes order and scope. Blocks do not differ in how far they are, so scopes do not matter.
 pub(crate) fn take_order(form: &mut Form<'_, '_>) -> Order {
+    // Accesses to devices are relaxed ones of system scope, and say so.
+    if form.take("mmio") {
+        form.take("relaxed");
+        take_scope(form);
+        return Order::Relaxed;
+    }
     let order = form.take_one(&[
         ("weak", Order::Weak),
         ("volatile", Order::Relaxed),
         ("relaxed", Order::Relaxed),
-        ("mmio", Order::Relaxed),
         ("acquire", Order::Acquire),
         ("release", Order::Release),
     ]);
@@ -146,7 +153,7 @@ fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
         visit(context, load.access, &addresses, mask, &mut act)?;
     }
     let bytes = load.element.bytes() as usize;
-    for (element, to) in load.to.iter().enumerate() {
+    for (element, (to, kept)) in load.to.iter().enumerate() {
         let start = element * bytes;
         if bytes == 16 {
             let Wide::Quad(to) = to else { continue };
@@ -158,14 +165,22 @@ fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
             context.frame.registers.set_quads(*to, mask, &values);
             continue;
         }
-        let values = extend(&data, start, load.element);
+        let values = extend(&data, start, load.element, *kept);
         context.frame.registers.set_wide(*to, mask, &values);
     }
     Ok(())
 }
 
-/// The elements at a place in every lane's bytes, extended to 64 bits.
-fn extend(data: &[[u8; LANE_BYTES]; 32], start: usize, element: DataType) -> Doubles {
+/// The bits of a register. Its row may have more, which are zero.
+fn kept_bits(form: &Form<'_, '_>, register: &Operand) -> u64 {
+    match form.register_bits_of(register) {
+        bits @ 1..64 => (1 << bits) - 1,
+        _ => u64::MAX,
+    }
+}
+
+/// The elements at a place in every lane's bytes, extended to `kept` bits.
+fn extend(data: &[[u8; LANE_BYTES]; 32], start: usize, element: DataType, kept: u64) -> Doubles {
     let mut values = match element.bytes() {
         1 => elements::<1>(data, start, |own| u64::from(own[0])),
         2 => elements::<2>(data, start, |own| u64::from(u16::from_le_bytes(own))),
@@ -175,7 +190,7 @@ fn extend(data: &[[u8; LANE_BYTES]; 32], start: usize, element: DataType) -> Dou
     if element.is_signed() {
         let unused = 64 - 8 * element.bytes();
         for value in &mut values {
-            *value = ((*value << unused) as i64 >> unused) as u64;
+            *value = ((*value << unused) as i64 >> unused) as u64 & kept;
         }
     }
     values

@@ -5,6 +5,7 @@ use super::wgmma::{accumulator, element, take_aligned, take_shape};
 use crate::execute::registers::{Doubles, Words};
 use crate::execute::report::Fault;
 use crate::execute::{Context, Flow, Outcome};
+use crate::matrix::fp8::Fp8Accumulation;
 use crate::matrix::mma::{Mma, multiply_doubles};
 use crate::matrix::narrow::{Narrow, NarrowType};
 use crate::module::Operand;
@@ -185,7 +186,8 @@ pub(crate) fn execute(own: &Product, context: &mut Context<'_>) -> Outcome<Flow>
         return Ok(flow);
     }
     context.grid.statistics.multiply_adds += own.multiply_adds;
-    let fp8 = context.grid.fp8_accumulation;
+    // The short accumulators are those of `wgmma`: an H200 sums FP8 here like the other types.
+    let fp8 = Fp8Accumulation::Exact;
     let registers = &mut context.frame.registers;
     let result = match &own.operands {
         Operands::Full(mma, fragments) => {

@@ -2,7 +2,7 @@
 
 use crate::execute::Context;
 use crate::machine::window;
-use crate::module::{Operand, StateSpace};
+use crate::module::{Component, Operand, Reference, StateSpace};
 use crate::ops::Operation;
 use crate::program::operand::{
     Any, Destination, File, Source32, Source64, Source128, SourcePredicate,
@@ -47,20 +47,14 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         return lower_cvta(form);
     }
     // `mov.v4.u32 {…}, %tid` moves elements one by one.
-    form.take_one(&[("v2", ()), ("v4", ())]);
+    let length = form.take_one(&[("v2", 2), ("v4", 4)]);
     let ty = form.take_type()?;
     form.finish()?;
     form.expect(2)?;
+    if let Some(length) = length {
+        return lower_elements(form, ty, length);
+    }
     let operation = match (form.operand(0)?, form.operand(1)?) {
-        (Operand::Vector(to), Operand::Name(_) | Operand::Component(..)) => {
-            if let Some(special) = special_vector(form, to)? {
-                for own in special {
-                    form.emit(own);
-                }
-                return Ok(());
-            }
-            unpack(form, to, ty)?
-        }
         (Operand::Vector(to), _) => unpack(form, to, ty)?,
         (_, Operand::Vector(from)) => pack(form, from, ty)?,
         (to, from) => match ty.bits() {
@@ -80,22 +74,40 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// `mov.v4.u32 {a, b, c, d}, %tid`.
-fn special_vector(
-    form: &mut Form<'_, '_>,
-    to: &[Operand],
-) -> Result<Option<Vec<Operation>>, Problem> {
-    use crate::module::{Component, Reference};
-    let Operand::Name(Reference::Special(name)) = form.operand(1)? else { return Ok(None) };
-    let components = [Component::X, Component::Y, Component::Z, Component::W];
-    let mut moves = Vec::new();
-    for (own, component) in to.iter().zip(components) {
-        let special = super::special::Special::word(name, Some(component));
-        let special = special.ok_or("this special register is no vector")?;
-        let destination = form.destination_of(own, File::Word)?;
-        moves.push(Operation::Special(special.into_word(destination)));
+/// `mov.v4.u32 {a, b, c, d}, %tid`, or from another vector.
+fn lower_elements(form: &mut Form<'_, '_>, ty: DataType, length: usize) -> Result<(), Problem> {
+    let to = form.vector(0)?;
+    let from = match form.operand(1)? {
+        Operand::Name(special @ Reference::Special(_)) => {
+            let components = [Component::X, Component::Y, Component::Z, Component::W];
+            let named = components.into_iter().take(length);
+            named.map(|place| Operand::Component(*special, place)).collect()
+        }
+        _ => form.vector(1)?,
+    };
+    if to.len() != length || from.len() != length {
+        return Err(format!("two vectors of {length} elements are wanted"));
     }
-    Ok(Some(moves))
+    // A vector may be moved into itself in another order, so all is read before it is written.
+    let mut moves = Vec::new();
+    let mut writes = Vec::new();
+    for (to, from) in to.iter().zip(from.iter()) {
+        let (read, write) = if ty.bits() == 64 {
+            let row = form.lowering().temporary(File::Double);
+            let read = Mov::Double(Destination(Some(row)), form.source64_of(from, ty)?);
+            (read, Mov::Double(form.destination_of(to, File::Double)?, Source64::Register(row)))
+        } else {
+            let row = form.lowering().temporary(File::Word);
+            let read = Mov::Word(Destination(Some(row)), form.source32_of(from, ty)?);
+            (read, Mov::Word(form.destination_of(to, File::Word)?, Source32::Register(row)))
+        };
+        moves.push(read);
+        writes.push(write);
+    }
+    for own in moves.into_iter().chain(writes) {
+        form.emit(Operation::Mov(own));
+    }
+    Ok(())
 }
 
 fn pack(form: &mut Form<'_, '_>, from: &[Operand], ty: DataType) -> Result<Mov, Problem> {

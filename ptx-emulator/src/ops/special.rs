@@ -14,7 +14,7 @@ pub(crate) enum Special {
     GridShape(usize),
     Lane,
     WarpIndex,
-    WarpCount,
+    WarpLimit,
     Multiprocessor,
     Multiprocessors,
     Grid,
@@ -34,6 +34,8 @@ pub(crate) enum Special {
     Rank,
     ClusterSize,
     TotalShared,
+    /// With what the system reserves.
+    AllShared,
     DynamicShared,
     ReservedShared,
     Zero,
@@ -68,7 +70,7 @@ impl Special {
                 return Some(match name {
                     "%laneid" => Self::Lane,
                     "%warpid" => Self::WarpIndex,
-                    "%nwarpid" => Self::WarpCount,
+                    "%nwarpid" => Self::WarpLimit,
                     "%smid" => Self::Multiprocessor,
                     "%nsmid" => Self::Multiprocessors,
                     "%gridid" => Self::Grid,
@@ -83,7 +85,8 @@ impl Special {
                     "%globaltimer_hi" => Self::NanosecondsHigh,
                     "%cluster_ctarank" => Self::Rank,
                     "%cluster_nctarank" => Self::ClusterSize,
-                    "%total_smem_size" | "%aggr_smem_size" => Self::TotalShared,
+                    "%total_smem_size" => Self::TotalShared,
+                    "%aggr_smem_size" => Self::AllShared,
                     "%dynamic_smem_size" => Self::DynamicShared,
                     "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => Self::Zero,
                     "%reserved_smem_offset_end"
@@ -140,7 +143,8 @@ impl Special {
             Self::GridShape(axis) => config.grid[axis].into(),
             Self::Lane => lane as u64,
             Self::WarpIndex => context.warp.index.into(),
-            Self::WarpCount => block.warps.len() as u64,
+            // Warps that fit a multiprocessor, not those of the block; 64 on sm_90 and sm_100.
+            Self::WarpLimit => 64,
             Self::Multiprocessor => {
                 let [x, y, z] = block.index.map(u64::from);
                 let linear = x + u64::from(config.grid[0]) * (y + u64::from(config.grid[1]) * z);
@@ -163,6 +167,7 @@ impl Special {
             Self::Rank => block.rank.into(),
             Self::ClusterSize => context.cluster.blocks.len() as u64,
             Self::TotalShared => (grid.shared_bytes - window::RESERVED_SHARED).into(),
+            Self::AllShared => grid.shared_bytes.into(),
             Self::DynamicShared => config.dynamic_shared_bytes.into(),
             Self::ReservedShared => window::RESERVED_SHARED.into(),
             Self::Zero => 0,

@@ -3,6 +3,7 @@
 //! Two steps because a label may be used before it stands, and a function before it is defined.
 
 mod body;
+mod constant;
 mod literal;
 mod operand;
 mod resolve;
@@ -116,28 +117,20 @@ impl<'a> Parser<'a> {
         Ok(&text[1..text.len() - 1])
     }
 
-    /// A literal, perhaps behind signs.
-    fn immediate(&mut self) -> Result<Immediate, ParseError> {
-        let minus = self.take("-");
-        if self.peek().kind != TokenKind::Number {
-            return Err(self.unexpected("a literal"));
-        }
-        let token = self.advance();
-        let literal = literal::literal(token.text);
-        let value = if minus { literal.and_then(literal::negative) } else { literal };
-        value.map_err(|problem| {
-            self.error(token.offset, Reason::Literal { text: token.text.to_owned(), problem })
-        })
-    }
-
     /// An integer that is not negative.
     fn unsigned(&mut self, expected: &str) -> Result<u64, ParseError> {
-        let (token, before) = (self.peek(), self.position);
+        let token = self.peek();
         if token.kind == TokenKind::Number {
-            match self.immediate()? {
-                Immediate::Signed(value) => return Ok(value.unsigned_abs()),
-                Immediate::Unsigned(value) => return Ok(value),
-                Immediate::Single(_) | Immediate::Double(_) => self.position = before,
+            match literal::literal(token.text).map_err(|problem| self.wrong(token, problem))? {
+                Immediate::Signed(value) => {
+                    self.advance();
+                    return Ok(value.unsigned_abs());
+                }
+                Immediate::Unsigned(value) => {
+                    self.advance();
+                    return Ok(value);
+                }
+                Immediate::Single(_) | Immediate::Double(_) => {}
             }
         }
         Err(self.unexpected(expected))
@@ -159,7 +152,7 @@ impl<'a> Parser<'a> {
             return Ok(0);
         }
         let token = self.peek();
-        match self.immediate()? {
+        match self.constant()? {
             Immediate::Signed(value) => Ok(value),
             // Addresses wrap at 64 bits, so the two's complement reading is the same offset.
             Immediate::Unsigned(value) => Ok(value as i64),

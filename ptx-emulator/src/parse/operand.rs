@@ -25,7 +25,12 @@ impl<'a> Parser<'a> {
         }
         if !self.at(";") {
             loop {
-                operands.push(self.operand()?);
+                // Only `call` has lists in parentheses.
+                if opcode.mnemonic != "call" && self.at_parenthesis() {
+                    operands.push(Operand::Immediate(self.constant()?));
+                } else {
+                    operands.push(self.operand()?);
+                }
                 if !self.take(",") {
                     break;
                 }
@@ -112,8 +117,8 @@ impl<'a> Parser<'a> {
     /// An operand without brackets.
     fn simple(&mut self) -> Result<Operand<Name<'a>>, ParseError> {
         let token = self.peek();
-        if token.kind == TokenKind::Number || token.text == "-" {
-            return self.immediate().map(Operand::Immediate);
+        if self.at_constant() {
+            return self.constant().map(Operand::Immediate);
         }
         if self.take("!") {
             return self.name("a predicate register").map(Operand::Not);

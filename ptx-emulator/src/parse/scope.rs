@@ -23,7 +23,8 @@ impl<'a> Scope<'a> {
         name: Name<'a>,
         reference: Reference,
     ) -> Result<(), ParseError> {
-        if self.groups.contains_key(name.text) || self.find(name.text).is_some() {
+        // A group `a<5>` does not have the name `a` itself.
+        if self.find(name.text).is_some() {
             return Err(duplicate(text, name));
         }
         self.names.insert(name.text, reference);
@@ -38,7 +39,7 @@ impl<'a> Scope<'a> {
         first: u32,
         count: u32,
     ) -> Result<(), ParseError> {
-        if self.groups.contains_key(name.text) || self.names.contains_key(name.text) {
+        if self.groups.contains_key(name.text) {
             return Err(duplicate(text, name));
         }
         self.groups.insert(name.text, (first, count));

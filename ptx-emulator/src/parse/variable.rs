@@ -4,7 +4,7 @@ use super::{Name, Parser};
 use crate::error::{ParseError, Reason};
 use crate::lexer::TokenKind;
 use crate::module::{
-    Initialiser, Linkage, Pointee, ScalarType, StateSpace, Variable, VectorLength,
+    Immediate, Initialiser, Linkage, Pointee, ScalarType, StateSpace, Variable, VectorLength,
 };
 
 /// How deep the braces of an initialiser may nest.
@@ -94,11 +94,29 @@ impl<'a> Parser<'a> {
                 return Err(self.error(self.peek().offset, reason));
             }
             self.advance();
-            let length = if self.at("]") { None } else { Some(self.unsigned("a length or `]`")?) };
+            let length = if self.at("]") { None } else { Some(self.length()?) };
             self.expect("]")?;
             variable.lengths.push(length);
         }
         Ok(())
+    }
+
+    /// The length of a dimension.
+    fn length(&mut self) -> Result<u64, ParseError> {
+        let token = self.peek();
+        let expected = "a length or `]`";
+        if token.kind != TokenKind::Number && token.text != "(" {
+            return Err(self.unexpected(expected));
+        }
+        let before = self.position;
+        match self.constant()? {
+            Immediate::Signed(value @ 0..) => Ok(value as u64),
+            Immediate::Unsigned(value) => Ok(value),
+            _ => {
+                self.position = before;
+                Err(self.unexpected(expected))
+            }
+        }
     }
 
     /// A declaration up to and with its semicolon, each variable with the place of its name.
@@ -184,8 +202,8 @@ impl<'a> Parser<'a> {
         }
         match token.kind {
             TokenKind::Word => self.symbol(None),
-            _ if token.kind == TokenKind::Number || token.text == "-" => {
-                self.immediate().map(Initialiser::Immediate)
+            _ if self.at_constant() || token.text == "(" => {
+                self.constant().map(Initialiser::Immediate)
             }
             _ => Err(self.unexpected("a literal, a symbol or `{`")),
         }

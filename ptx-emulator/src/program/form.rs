@@ -1,6 +1,8 @@
 //! One instruction while it is lowered: its modifiers, and its operands as sources, destinations
 //! and addresses.
 
+use std::borrow::Cow;
+
 use super::lower::Lowering;
 use super::operand::{
     Address, AddressBase, Any, Destination, File, Source32, Source64, Source128, SourcePredicate,
@@ -188,6 +190,20 @@ impl<'f, 'm> Form<'f, 'm> {
         })
     }
 
+    /// The elements of `{…}` or of a vector register; other operands count as a vector of one.
+    pub(crate) fn vector(&self, index: usize) -> Result<Cow<'f, [Operand]>, Problem> {
+        let elements = self.elements(index)?;
+        let [Operand::Name(Reference::Register(own))] = elements else {
+            return Ok(Cow::Borrowed(elements));
+        };
+        let Some(length) = self.lowering.register_elements(*own) else {
+            return Ok(Cow::Borrowed(elements));
+        };
+        let components = [Component::X, Component::Y, Component::Z, Component::W];
+        let named = components.into_iter().take(length as usize);
+        Ok(named.map(|place| Operand::Component(Reference::Register(*own), place)).collect())
+    }
+
     /// The two operands of `a|b`; a single one is the first.
     pub(crate) fn pair(&self, index: usize) -> Result<(&'f Operand, Option<&'f Operand>), Problem> {
         Ok(match self.operand(index)? {
@@ -221,13 +237,17 @@ impl<'f, 'm> Form<'f, 'm> {
     /// The declared width in bits of the register that operand `index` names, and 32 for `_`.
     /// Rows of words do not tell registers of 8 and 16 bits from those of 32.
     pub(crate) fn register_bits(&self, index: usize) -> Result<u32, Problem> {
-        let operand = self.operand(index)?;
+        Ok(self.register_bits_of(self.operand(index)?))
+    }
+
+    /// The same of an operand.
+    pub(crate) fn register_bits_of(&self, operand: &Operand) -> u32 {
         let (Operand::Name(Reference::Register(own))
         | Operand::Component(Reference::Register(own), _)) = operand
         else {
-            return Ok(32);
+            return 32;
         };
-        Ok(self.lowering.register_bits(*own).unwrap_or(32))
+        self.lowering.register_bits(*own).unwrap_or(32)
     }
 
     fn symbol(&self, operand: &Operand) -> Result<Option<Symbol>, Problem> {

@@ -12,7 +12,9 @@ use super::{Code, Instruction, Kernel, Origin, Touch};
 use crate::arch::Arch;
 use crate::execute::registers::RegisterCounts;
 use crate::machine::LoadError;
-use crate::module::{Body, Function, FunctionKind, Initialiser, Module, Reference, StateSpace};
+use crate::module::{
+    Body, Function, FunctionKind, Initialiser, Module, Reference, RegisterGroup, StateSpace,
+};
 use crate::ops::{self, Operation};
 
 /// Lowers every entry of a module, and for their errors the functions that none reaches.
@@ -365,15 +367,22 @@ impl<'m> Lowering<'m> {
 
     /// The declared width of a register in bits; predicates have one.
     pub(super) fn register_bits(&self, index: u32) -> Option<u32> {
-        let group = self
-            .body
-            .registers
-            .iter()
-            .find(|own| (own.first..own.first.saturating_add(own.length())).contains(&index))?;
-        Some(group.scalar.bytes().map_or(1, |bytes| bytes * 8))
+        Some(self.group(index)?.scalar.bytes().map_or(1, |bytes| bytes * 8))
     }
 
-    pub(super) fn temporary(&mut self, file: File) -> u32 {
+    /// The elements of a register that is a vector.
+    pub(super) fn register_elements(&self, index: u32) -> Option<u32> {
+        self.group(index)?.vector.map(|length| length.length())
+    }
+
+    fn group(&self, index: u32) -> Option<&RegisterGroup> {
+        let registers = self.body.registers.iter();
+        registers
+            .into_iter()
+            .find(|own| (own.first..own.first.saturating_add(own.length())).contains(&index))
+    }
+
+    pub(crate) fn temporary(&mut self, file: File) -> u32 {
         let count = count_mut(&mut self.counts, file);
         *count += 1;
         *count - 1

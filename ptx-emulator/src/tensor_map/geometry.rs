@@ -1,8 +1,8 @@
 //! Which bytes a tensor copy in tile mode moves (PTX ISA 9.1, 5.5 and 9.7.9.25).
 //!
-//! In shared memory a box is dense: dimension 0 fastest, then 1 and on, then the swizzle. A box
-//! is walked in runs, stretches that are contiguous both there and in global memory, or that lie
-//! outside of the tensor as a whole.
+//! A box is dense: dimension 0 fastest, then 1 and on. It is walked in runs, stretches that are
+//! contiguous both there and in global memory, or that lie outside of the tensor as a whole. Where
+//! its bytes lie in shared memory is a [`Pattern`]'s affair.
 
 use super::fields::{OutOfBoundsFill, TensorDataType, TiledMap};
 use super::rules::MAX_RANK;
@@ -10,6 +10,9 @@ use super::swizzle::Pattern;
 
 /// The most shared memory that a block can have, bytes: no larger box can be copied.
 const SHARED_MEMORY: u64 = 227 * 1024;
+
+/// What a box is moved in, bytes.
+const UNIT: i64 = 16;
 
 /// A valid map that the emulator cannot copy with, or coordinates that do not fit it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,17 +26,6 @@ pub(crate) enum GeometryError {
     /// Interleaving is not emulated.
     #[error("the emulator does not support interleaved tensor maps")]
     Interleave,
-    /// A row shorter than the swizzle's span: the documents do not say at which pitch rows follow.
-    #[error(
-        "a row of the box has {bytes} bytes and the swizzle spans {span}; the distance of such \
-         rows in shared memory is not documented, make them equal"
-    )]
-    ShortRow {
-        /// Bytes of a row.
-        bytes: u32,
-        /// Bytes of the swizzle's span.
-        span: u32,
-    },
     /// A box beyond any shared memory.
     #[error("the box has {bytes} bytes, shared memory has at most {limit}")]
     Box {
@@ -50,12 +42,38 @@ pub(crate) enum GeometryError {
         /// The map's dimensions.
         rank: usize,
     },
+    /// An innermost coordinate within a unit of 16 bytes.
+    #[error(
+        "the innermost coordinate {coordinate} is {bytes} bytes from the tensor's start, which is \
+         no multiple of 16 bytes: an illegal instruction on the GPU"
+    )]
+    Coordinate {
+        /// The coordinate.
+        coordinate: i32,
+        /// The same in bytes.
+        bytes: i64,
+    },
+    /// A negative coordinate of a store or reduction.
+    #[error(
+        "the coordinate {0} of a store or reduction is negative: an illegal instruction on the GPU"
+    )]
+    Negative(i32),
+}
+
+/// Which way a box is copied. The manual does not tell the differences; an H200 shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From global memory: every element outside of the tensor is filled.
+    Load,
+    /// To global memory: no coordinate is negative, and of a row's last 16 bytes all are written,
+    /// even if the tensor ends within them.
+    Store,
 }
 
 /// A stretch of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Bytes from the start of the box in shared memory to the run, before the swizzle.
+    /// Bytes of the dense box before the run.
     pub(crate) offset: u32,
     /// Length in bytes, at least 1.
     pub(crate) bytes: u32,
@@ -75,22 +93,19 @@ pub(crate) struct Piece {
 }
 
 impl Run {
-    /// The pieces of the run when the box starts at `base` in the shared window: all of it without
-    /// swizzle, otherwise split where the swizzle's chunks end.
+    /// The pieces of the run when the box starts at `base` in the shared window, a multiple of 128:
+    /// all of it without swizzle, otherwise split where the swizzle's chunks end.
     pub(crate) fn pieces(self, base: u32, pattern: Pattern) -> Pieces {
-        let chunk = pattern.chunk().unwrap_or(0);
-        Pieces { address: base.wrapping_add(self.offset), rest: self, pattern, chunk }
+        Pieces { base, rest: self, pattern }
     }
 }
 
 /// The pieces of a [`Run`], in its order.
 #[derive(Clone, Debug)]
 pub(crate) struct Pieces {
-    address: u32,
+    base: u32,
     rest: Run,
     pattern: Pattern,
-    /// Bytes of a chunk, a power of two, or 0 for no chunks.
-    chunk: u32,
 }
 
 impl Iterator for Pieces {
@@ -100,13 +115,10 @@ impl Iterator for Pieces {
         if self.rest.bytes == 0 {
             return None;
         }
-        let bytes = match self.chunk {
-            0 => self.rest.bytes,
-            chunk => self.rest.bytes.min(chunk - (self.address & (chunk - 1))),
-        };
-        let piece =
-            Piece { shared: self.pattern.apply(self.address), bytes, global: self.rest.global };
-        self.address = self.address.wrapping_add(bytes);
+        let bytes = self.pattern.together(self.rest.offset, self.rest.bytes);
+        let address = self.base.wrapping_add(self.pattern.spread(self.rest.offset));
+        let piece = Piece { shared: self.pattern.apply(address), bytes, global: self.rest.global };
+        self.rest.offset += bytes;
         self.rest.bytes -= bytes;
         self.rest.global = self.rest.global.map(|address| address.wrapping_add(bytes.into()));
         Some(piece)
@@ -151,17 +163,13 @@ impl Geometry {
         let pattern = Pattern::new(map.swizzle).ok_or(GeometryError::Swizzle)?;
         let tile = map.tile.first().copied().unwrap_or(1);
         let row_bytes = tile.saturating_mul(element_bytes);
-        match map.swizzle.span() {
-            Some(span) if row_bytes < span => {
-                return Err(GeometryError::ShortRow { bytes: row_bytes, span });
-            }
-            _ => {}
-        }
+        let pattern = pattern.with_rows(row_bytes, map.swizzle.span());
         let outer = outer_dimensions(map);
         let bytes = (outer.iter())
             .fold(u64::from(row_bytes), |bytes, outer| bytes.saturating_mul(outer.count.into()));
-        if bytes > SHARED_MEMORY {
-            return Err(GeometryError::Box { bytes, limit: SHARED_MEMORY });
+        let span = pattern.span(bytes);
+        if span > SHARED_MEMORY {
+            return Err(GeometryError::Box { bytes: span, limit: SHARED_MEMORY });
         }
         Ok(Self {
             rank: map.extents.len(),
@@ -182,6 +190,11 @@ impl Geometry {
         self.bytes
     }
 
+    /// Bytes from the first to the last of the box in shared memory.
+    pub(crate) const fn span(&self) -> u32 {
+        self.pattern.span(self.bytes as u64) as u32
+    }
+
     /// The type of the elements, for reductions.
     pub(crate) const fn data_type(&self) -> TensorDataType {
         self.data_type
@@ -200,7 +213,11 @@ impl Geometry {
 
     /// The runs of the box whose first element has these coordinates, innermost dimension first,
     /// in the order of shared memory. Global addresses that do not fit 64 bits wrap around.
-    pub(crate) fn runs(&self, coordinates: &[i32]) -> Result<Runs<'_>, GeometryError> {
+    pub(crate) fn runs(
+        &self,
+        coordinates: &[i32],
+        direction: Direction,
+    ) -> Result<Runs<'_>, GeometryError> {
         let &[inner, ref others @ ..] = coordinates else { return Err(self.wrong(0)) };
         if coordinates.len() != self.rank {
             return Err(self.wrong(coordinates.len()));
@@ -209,9 +226,19 @@ impl Geometry {
         for (place, &coordinate) in first.iter_mut().zip(others) {
             *place = i64::from(coordinate);
         }
+        let bytes = i64::from(inner) * i64::from(self.element_bytes);
+        if bytes % UNIT != 0 {
+            return Err(GeometryError::Coordinate { coordinate: inner, bytes });
+        }
+        let stores = direction == Direction::Store;
+        if let Some(&negative) = coordinates.iter().find(|&&own| stores && own < 0) {
+            return Err(GeometryError::Negative(negative));
+        }
         let inner = i64::from(inner);
         let (row_bytes, element) = (i64::from(self.row_bytes), i64::from(self.element_bytes));
         let end = ((self.extent - inner) * element).clamp(0, row_bytes);
+        // Rows are whole units long, so the last one is within the row.
+        let end = if stores { (end + UNIT - 1) / UNIT * UNIT } else { end };
         let start = (-inner * element).clamp(0, row_bytes);
         // Byte 0 of the row, possibly before the tensor: only sums that are inside are used.
         let origin = self.address.wrapping_add_signed(inner * element);
@@ -309,14 +336,34 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// Bytes of an element of a type whose copies move bytes unchanged. The other floating-point types
-/// convert on the way, and the documents do not say how; the packed ones are not emulated yet.
+/// Bytes of an element. The packed types are not emulated yet.
 fn element_bytes(data_type: TensorDataType) -> Result<u32, GeometryError> {
-    use TensorDataType::{F32Ftz, Tf32, Tf32Ftz};
-    match data_type.bytes() {
-        Some(bytes) if !matches!(data_type, F32Ftz | Tf32 | Tf32Ftz) => Ok(bytes),
-        _ => Err(GeometryError::DataType(data_type)),
+    data_type.bytes().ok_or(GeometryError::DataType(data_type))
+}
+
+/// What a load makes of elements inside of the tensor, as an H200 does it; the documents name the
+/// types only. TF32 is rounded to nearest even with its subnormals kept, also in the type whose
+/// subnormals "become zero", and single precision of that kind stays as it is. Stores convert
+/// nothing.
+pub(crate) fn convert_loaded(data_type: TensorDataType, elements: &mut [u8]) {
+    if !matches!(data_type, TensorDataType::Tf32 | TensorDataType::Tf32Ftz) {
+        return;
     }
+    for element in elements.as_chunks_mut::<4>().0 {
+        let bits = u32::from_le_bytes(*element);
+        *element = rounded_to_tf32(bits).to_le_bytes();
+    }
+}
+
+fn rounded_to_tf32(bits: u32) -> u32 {
+    const DROPPED: u32 = (1 << 13) - 1;
+    if bits & 0x7fff_ffff > 0x7f80_0000 {
+        return 0x7fff_ffff & !DROPPED;
+    }
+    // Half a unit less one, and one more when the last kept bit is odd. A carry out of the largest
+    // exponent makes infinity.
+    let half = (DROPPED >> 1) + (bits >> 13 & 1);
+    bits.wrapping_add(half) & !DROPPED
 }
 
 fn extent(map: &TiledMap, dimension: usize) -> i64 {
@@ -337,19 +384,12 @@ fn outer_dimensions(map: &TiledMap) -> [Dimension; MAX_RANK - 1] {
     })
 }
 
-/// Sixteen bytes of fill. The NaN has all bits but the sign set, as NVIDIA's arithmetic makes it;
-/// the documents promise some NaN only.
+/// Sixteen bytes of fill. The documents promise some NaN; an H200 repeats one of 16 bits, which is
+/// a NaN in each of the types.
 fn fill(data_type: TensorDataType, fill: OutOfBoundsFill) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    let Some(size) = data_type.bytes() else { return bytes };
+    const NAN: [u8; 2] = 0x7ff7u16.to_le_bytes();
     if fill == OutOfBoundsFill::Zeros || !data_type.is_float() {
-        return bytes;
+        return [0; 16];
     }
-    for element in bytes.chunks_mut(size as usize) {
-        element.fill(0xff);
-        if let Some(last) = element.last_mut() {
-            *last = 0x7f;
-        }
-    }
-    bytes
+    std::array::from_fn(|index| NAN[index % 2])
 }

@@ -85,13 +85,14 @@ pub(crate) fn reduce(
     source: &[u8],
 ) -> Result<(), ReduceError> {
     use ReduceOp::{Add, And, Dec, Inc, Max, Min, Or, Xor};
-    use TensorDataType::{Bf16, F16, F32, F64, I32, I64, U32, U64};
+    use TensorDataType::{Bf16, F16, F32, F32Ftz, F64, I32, I64, U32, U64};
     match (op, data_type) {
         (Add, U32 | I32) => apply(destination, source, op32(u32::wrapping_add)),
         (Add, U64) => apply(destination, source, op64(u64::wrapping_add)),
         (Add, F16) => apply(destination, source, add_f16),
         (Add, Bf16) => apply(destination, source, add_bf16),
         (Add, F32) => apply(destination, source, add_f32),
+        (Add, F32Ftz) => apply(destination, source, add_f32_flushed),
         (Add, F64) => apply(destination, source, add_f64),
         (Min, U32) => apply(destination, source, op32(u32::min)),
         (Max, U32) => apply(destination, source, op32(u32::max)),
@@ -110,9 +111,11 @@ pub(crate) fn reduce(
         (And, U32 | I32) => apply(destination, source, op32(|a, b| a & b)),
         (Or, U32 | I32) => apply(destination, source, op32(|a, b| a | b)),
         (Xor, U32 | I32) => apply(destination, source, op32(|a, b| a ^ b)),
-        (And, U64 | I64) => apply(destination, source, op64(|a, b| a & b)),
-        (Or, U64 | I64) => apply(destination, source, op64(|a, b| a | b)),
-        (Xor, U64 | I64) => apply(destination, source, op64(|a, b| a ^ b)),
+        // An H200 has no bitwise operations on signed numbers of 64 bits, though it has them on
+        // those of 32 bits.
+        (And, U64) => apply(destination, source, op64(|a, b| a & b)),
+        (Or, U64) => apply(destination, source, op64(|a, b| a | b)),
+        (Xor, U64) => apply(destination, source, op64(|a, b| a ^ b)),
         _ => Err(ReduceError::Type { op, data_type }),
     }
 }
@@ -168,8 +171,14 @@ fn add_bf16(old: [u8; 2], new: [u8; 2]) -> [u8; 2] {
     if sum.is_nan() { NAN_16 } else { bf16::from_f32(sum).to_le_bytes() }
 }
 
-/// Single precision; subnormal operands and sums become zeros of their sign.
+/// Single precision, subnormals kept.
 fn add_f32(old: [u8; 4], new: [u8; 4]) -> [u8; 4] {
+    let sum = f32::from_le_bytes(old) + f32::from_le_bytes(new);
+    if sum.is_nan() { 0x7fff_ffffu32.to_le_bytes() } else { sum.to_le_bytes() }
+}
+
+/// Single precision; subnormal operands and sums become zeros of their sign.
+fn add_f32_flushed(old: [u8; 4], new: [u8; 4]) -> [u8; 4] {
     let sum = flush(f32::from_le_bytes(old)) + flush(f32::from_le_bytes(new));
     if sum.is_nan() { 0x7fff_ffffu32.to_le_bytes() } else { flush(sum).to_le_bytes() }
 }

@@ -8,6 +8,11 @@ use super::fields::Swizzle;
 pub(crate) struct Pattern {
     mask: u32,
     shift: u32,
+    /// Bytes of a row that is shorter than the swizzle's span; 0 where rows follow each other
+    /// without gaps.
+    row: u32,
+    /// Bytes from one such row to the next.
+    pitch: u32,
 }
 
 impl Pattern {
@@ -23,7 +28,51 @@ impl Pattern {
             Swizzle::Bytes128Atom64 => (1, 6),
             Swizzle::Bytes128Atom32Flip8 => return None,
         };
-        Some(Self { mask, shift })
+        Some(Self { mask, shift, row: 0, pitch: 0 })
+    }
+
+    /// The same for rows of so many bytes. Each starts where the swizzle's span does; the manual
+    /// does not say so, it is what an H200 does.
+    pub(crate) const fn with_rows(self, bytes: u32, span: Option<u32>) -> Self {
+        match span {
+            Some(span) if bytes < span => Self { row: bytes, pitch: span, ..self },
+            _ => self,
+        }
+    }
+
+    /// Whether the bytes of a box lie side by side before the swizzle.
+    pub(crate) const fn is_dense(self) -> bool {
+        self.row == 0
+    }
+
+    /// Bytes that a box of so many bytes spans in shared memory.
+    pub(crate) const fn span(self, bytes: u64) -> u64 {
+        if self.row == 0 { bytes } else { bytes.div_ceil(self.row as u64) * self.pitch as u64 }
+    }
+
+    /// Where a byte of a dense box lies from the start of the box in shared memory, before the
+    /// swizzle.
+    pub(crate) const fn spread(self, offset: u32) -> u32 {
+        match self.row {
+            0 => offset,
+            row => (offset / row).wrapping_mul(self.pitch).wrapping_add(offset % row),
+        }
+    }
+
+    /// How many of `bytes` bytes from `offset` of a dense box on stay together, when the box starts
+    /// at a multiple of 128 bytes.
+    pub(crate) const fn together(self, offset: u32, bytes: u32) -> u32 {
+        let mut together = bytes;
+        if self.mask != 0 {
+            let chunk = 1 << self.shift;
+            let rest = chunk - (self.spread(offset) & (chunk - 1));
+            together = if rest < together { rest } else { together };
+        }
+        if self.row != 0 {
+            let rest = self.row - offset % self.row;
+            together = if rest < together { rest } else { together };
+        }
+        together
     }
 
     /// Where the byte of an address in the shared window goes. Its own inverse.
@@ -31,9 +80,9 @@ impl Pattern {
         address ^ ((address >> 7 & self.mask) << self.shift)
     }
 
-    /// Bytes that stay together, aligned to as many; `None` if everything does.
-    pub(crate) const fn chunk(self) -> Option<u32> {
-        if self.mask == 0 { None } else { Some(1 << self.shift) }
+    /// Whether bytes move at all.
+    pub(crate) const fn is_plain(self) -> bool {
+        self.mask == 0
     }
 }
 
@@ -59,7 +108,7 @@ mod tests {
         for (mode, period, chunk) in MODES {
             let pattern = pattern(mode);
             let span = mode.span().expect("a swizzle spans something");
-            assert_eq!(pattern.chunk(), Some(chunk), "{mode:?}");
+            assert_eq!(pattern.together(0, 4096), chunk, "{mode:?}");
             let mut hit = vec![false; 4096];
             let mut moved = 0;
             for address in 0..4096u32 {
@@ -99,7 +148,7 @@ mod tests {
     #[test]
     fn no_swizzle_moves_nothing_and_the_flip_has_no_pattern() {
         let plain = pattern(Swizzle::None);
-        assert_eq!((plain.apply(0xfff8), plain.chunk()), (0xfff8, None));
+        assert_eq!((plain.apply(0xfff8), plain.together(8, 999)), (0xfff8, 999));
         assert_eq!(Pattern::new(Swizzle::Bytes128Atom32Flip8), None);
     }
 }

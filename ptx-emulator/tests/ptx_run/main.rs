@@ -347,7 +347,7 @@ absolute = 2.5
 #[test]
 fn tensor_maps_are_parameters_and_contents() {
     let map = "{ buffer = 'tensor', data_type = 'u32', extents = [16, 8], tile = [4, 4] }";
-    let words = "[18, 19, 20, 21, 34, 35, 36, 37, 50, 51, 52, 53, 66, 67, 68, 69]";
+    let words = "[20, 21, 22, 23, 36, 37, 38, 39, 52, 53, 54, 55, 68, 69, 70, 71]";
     let description = format!(
         "ptx = 'kernel.ptx'\n\
          [[buffer]]\nname = 'tensor'\ndtype = 'u32'\ncount = 128\n\
@@ -361,8 +361,8 @@ fn tensor_maps_are_parameters_and_contents() {
     );
     check(("box", &description), KERNELS, &["--seeds", "4"], 0, &["4 of 4"], &[]);
     // With gaps between the rows, and a box that leaves the tensor.
-    let rows = description.replace("[16, 8]", "[5, 3], strides = [64], fill = 'zeros'");
-    let some = rows.replace(words, "[18, 19, 20, 0, 34, 35, 36, 0, 0, 0, 0, 0, 0, 0, 0, 0]");
+    let rows = description.replace("[16, 8]", "[7, 3], strides = [64], fill = 'zeros'");
+    let some = rows.replace(words, "[20, 21, 22, 0, 36, 37, 38, 0, 0, 0, 0, 0, 0, 0, 0, 0]");
     check(("rows", &some), KERNELS, &[], 0, &[], &[]);
     let table = [
         ("tile = [4, 4]", "tile = [3, 4]", "a multiple of 16 is needed"),
@@ -384,7 +384,7 @@ fn tensor_maps_are_parameters_and_contents() {
 fn sums_of_fp8_can_be_exact() {
     let exact = over_words(
         "fp8",
-        32,
+        128,
         "[[expect]]\nbuffer = 'out'\ndtype = 'f32'\nrange = [0, 1]\nvalues = [802820]",
     );
     check(("exact", &exact), KERNELS, &["--exact-fp8"], 0, &[], &[]);

@@ -255,9 +255,11 @@ fn counting_and_finding_bits() {
 fn fields_of_bits() {
     for bits in [32u32, 64] {
         let widths = Widths { operands: [bits, 32, 32, 32], result: bits };
+        // Modulo 256 as the manual has it; but hardware takes all bits of the counts of 64 bits.
+        let count = move |own: u64| if bits == 64 { own.min(255) } else { own & 0xFF };
         // Bit by bit, as the manual defines it.
         let field = move |ty: &str, own: u64, position: u64, length: u64| {
-            let (position, length) = (position & 0xFF, length & 0xFF);
+            let (position, length) = (count(position), count(length));
             let top = u64::from(bits) - 1;
             let bit = |at: u64| if at > top { 0 } else { own >> at & 1 };
             let sign = match ty {
@@ -276,7 +278,7 @@ fn fields_of_bits() {
         }
         let widths = Widths { operands: [bits, bits, 32, 32], result: bits };
         check(widths, &format!("bfi.b{bits} %x, %a, %b, %c, %e;"), |[a, b, c, e]| {
-            let (position, length) = (c & 0xFF, e & 0xFF);
+            let (position, length) = (count(c), count(e));
             (0..u64::from(bits)).fold(0, |result, at| {
                 let inside = at >= position && at < position + length;
                 let bit = if inside { a >> (at - position) } else { b >> at };
@@ -284,6 +286,20 @@ fn fields_of_bits() {
             })
         });
     }
+}
+
+#[test]
+fn a_loaded_number_is_extended_to_its_register() {
+    let text = ".local .align 4 .b8 own[4]; .reg .b16 %n; st.local.b32 [own], %a;
+                ld.local.s8 %n, [own]; cvt.u32.u16 %x, %n;";
+    check(Widths::all(32), text, |[a, ..]| u64::from(a as i8 as u16));
+    // A group of registers does not take its bare name.
+    let text = ".reg .b32 %g<4>, %g; mov.b32 %g3, %a; mov.b32 %g, %b; sub.u32 %x, %g3, %g;";
+    check(Widths::all(32), text, |[a, b, ..]| (a as u32).wrapping_sub(b as u32).into());
+    // All elements are read before one is written.
+    let text = ".reg .v2 .b32 %v, %w; mov.v2.b32 {%v.x, %v.y}, {%a, %b};
+                mov.v2.b32 {%v.x, %v.y}, {%v.y, %v.x}; mov.v2.b32 %w, %v; sub.u32 %x, %w.x, %w.y;";
+    check(Widths::all(32), text, |[a, b, ..]| (b as u32).wrapping_sub(a as u32).into());
 }
 
 #[test]

@@ -267,7 +267,10 @@ pub fn lanes_with(
     case
 }
 
-/// A row with a body of its own, of one warp, whose output starts as zeros.
+/// What outputs hold before the launch, so that a kernel that writes nothing is noticed.
+pub const UNWRITTEN: u8 = 0xA5;
+
+/// A row with a body of its own, of one warp.
 pub fn case(name: &str, text: &Text, input: Vec<u8>, output_bytes: usize) -> Case {
     Case {
         name: name.to_owned(),
@@ -277,7 +280,7 @@ pub fn case(name: &str, text: &Text, input: Vec<u8>, output_bytes: usize) -> Cas
         cluster: [1; 3],
         dynamic_shared_bytes: 0,
         input,
-        output: vec![0; output_bytes],
+        output: vec![UNWRITTEN; output_bytes],
         maps: Vec::new(),
         compare: Compare::Bits,
         refused: None,

@@ -553,7 +553,9 @@ fn tensor_loads(cases: &mut Vec<Case>) {
 
 fn store(name: &str, form: &str, map: Map, element: u64, coordinates: &[i32], more: &str) -> Case {
     let copy = format!("{ADDRESS}    {form} [%d4, {}], [%r10]{more};", list(coordinates));
-    let output = random_bytes(&format!("{name} before"), map.bytes(element) as usize);
+    // Of the last 16 bytes of a row all are written.
+    let bytes = map.bytes(element).next_multiple_of(16) as usize;
+    let output = random_bytes(&format!("{name} before"), bytes);
     let mut case = emptied(name, &copy, "", random_bytes(name, 4096), output);
     case.maps.push(map);
     case
@@ -563,11 +565,17 @@ fn tensor_stores(cases: &mut Vec<Case>) {
     for rank in 1..=5 {
         for swizzle in 0..4 {
             for (where_, coordinates) in COORDINATES {
+                let refused = Some("negative").filter(|_| coordinates[0] < 0);
+                if refused.is_some() && swizzle > 0 {
+                    continue;
+                }
                 let name = format!("copies/store {rank}-D swizzle {swizzle} {where_}");
                 let form =
                     format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group");
                 let map = words(Buffer::Output, rank, swizzle);
-                cases.push(store(&name, &form, map, 4, &coordinates[..rank], ""));
+                let mut case = store(&name, &form, map, 4, &coordinates[..rank], "");
+                case.refused = refused;
+                cases.push(case);
             }
         }
     }
@@ -613,7 +621,9 @@ fn tensor_stores(cases: &mut Vec<Case>) {
             let form = form.replace("RANK", &rank.to_string());
             let map = words(Buffer::Output, rank, 0);
             let name = format!("copies/{name} {rank}-D at {place}");
-            cases.push(store(&name, &form, map, 4, &coordinates[..rank], ""));
+            let mut case = store(&name, &form, map, 4, &coordinates[..rank], "");
+            case.refused = Some("negative");
+            cases.push(case);
         }
     }
     let mut strided = words(Buffer::Output, 2, 1);
@@ -677,7 +687,9 @@ fn tensor_reductions(cases: &mut Vec<Case>) {
             );
             let name = format!("copies/reduce {rank}-D add {where_}");
             let map = words(Buffer::Output, rank, 1);
-            cases.push(store(&name, &form, map, 4, &coordinates[..rank], ""));
+            let mut case = store(&name, &form, map, 4, &coordinates[..rank], "");
+            case.refused = Some("negative").filter(|_| coordinates[0] < 0);
+            cases.push(case);
         }
     }
 }
@@ -777,7 +789,7 @@ CHANGED:
 
 /// The innermost coordinate is 8 bytes off a whole unit of 16, inside and outside the tensor.
 fn refusals(cases: &mut Vec<Case>) {
-    let reason = "16 bytes";
+    let reason = "no multiple of 16 bytes";
     let tiled = "global.shared::cta";
     for (where_, start) in [("inside", 2), ("before the start", -2), ("outside", 102)] {
         let name = format!("copies/refused: load 2-D from word {start}, {where_}");

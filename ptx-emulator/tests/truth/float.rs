@@ -167,6 +167,9 @@ fn flushes(cases: &mut Vec<Case>) {
                 Compare::Exact(Format::F32),
             ));
         }
+        if rounding == "rn" {
+            half_flushes(cases);
+        }
         let single = |bits: u64| f64::from(f32::from_bits(bits as u32));
         let products = pairs.iter().map(|&(a, b)| (single(a) * single(b)).to_bits()).collect();
         let form = format!("cvt.{rounding}.ftz.f32.f64");
@@ -177,6 +180,30 @@ fn flushes(cases: &mut Vec<Case>) {
             &format!("{form} %x, %a;"),
             "",
             Compare::Exact(Format::F32),
+        ));
+    }
+}
+
+/// The same for half precision: one, and one more or less by 2^-10, 2^-11 and 2^-6.
+fn half_flushes(cases: &mut Vec<Case>) {
+    let near_one = [0x3C00, 0x3C01, 0x3BFF, 0x3BE0, 0x3C10, 0xBC00, 0xBBFF, 0xBBE0];
+    let near_least = [0x0400, 0x0401, 0x0410, 0x0420, 0x0600, 0x0800, 0x07FF, 0x07E0];
+    let pairs = || near_one.iter().flat_map(|one| near_least.iter().map(move |least| (one, least)));
+    let column = |values: Vec<u64>| Column::new(2, values);
+    let firsts = || column(pairs().map(|pair| *pair.0).collect());
+    let seconds = || column(pairs().map(|pair| *pair.1).collect());
+    for (form, columns) in [
+        ("mul.rn.ftz.f16", vec![firsts(), seconds()]),
+        ("fma.rn.ftz.f16", vec![firsts(), seconds(), column(vec![0; 64])]),
+    ] {
+        let operands = ["%a, %b", "%a, %b, %c"][columns.len() - 2];
+        cases.push(lanes_with(
+            &format!("float/{form} around the smallest normal number"),
+            &columns,
+            &[Out::B16("x")],
+            &format!("{form} %x, {operands};"),
+            "",
+            Compare::Exact(Format::F16),
         ));
     }
 }

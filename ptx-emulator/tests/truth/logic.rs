@@ -186,7 +186,8 @@ fn integer_comparisons(cases: &mut Vec<Case>) {
             operators.extend(["lo", "ls", "hi", "hs"]);
         }
         for operator in operators {
-            compare(cases, operator, of, integers(&format!("{operator}{of}"), bits, 2, 64));
+            let columns = integers(&format!("{operator}{of}"), bits, 2, 64);
+            compare(cases, operator, of, equal_too(columns));
         }
     }
     for combine in ["and", "or", "xor"] {
@@ -214,17 +215,18 @@ fn float_comparisons(cases: &mut Vec<Case>) {
             ("f32", Format::F32),
             ("f64", Format::F64),
         ] {
-            compare(cases, operator, of, equal_too(operator, of, format));
+            let columns = floats(&format!("{operator}{of}"), format, 2, 64);
+            compare(cases, operator, of, equal_too(columns));
         }
         let name = format!("setp.{operator}.ftz.f32");
-        let columns = equal_too(operator, "ftz", Format::F32);
+        let columns = equal_too(floats(&format!("{operator}ftz"), Format::F32, 2, 64));
         let body = format!("{name} %p, %a, %b;");
         cases.push(lanes(&format!("logic/{name}"), &columns, &[Out::Pred("p")], &body));
     }
     for (of, format) in [("f16x2", Format::F16), ("bf16x2", Format::Bf16)] {
         for operator in ["eq", "lt", "neu", "num"] {
             let name = format!("setp.{operator}.{of}");
-            let columns = crate::numbers::packed(&name, format, 2, 64);
+            let columns = equal_too(crate::numbers::packed(&name, format, 2, 64));
             let body = format!("{name} %p|%q, %a, %b;");
             let results = [Out::Pred("p"), Out::Pred("q")];
             cases.push(lanes(&format!("logic/{name}"), &columns, &results, &body));
@@ -236,9 +238,8 @@ fn float_comparisons(cases: &mut Vec<Case>) {
     }
 }
 
-/// Every fourth pair is equal.
-fn equal_too(operator: &str, of: &str, format: Format) -> Vec<Column> {
-    let mut columns = floats(&format!("{operator}{of}"), format, 2, 64);
+/// The columns with every fourth pair made equal.
+fn equal_too(mut columns: Vec<Column>) -> Vec<Column> {
     for row in (0..64).step_by(4) {
         columns[1].values[row] = columns[0].values[row];
     }

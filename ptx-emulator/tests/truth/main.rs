@@ -68,12 +68,6 @@ fn main() -> ExitCode {
             all().iter().for_each(|case| println!("{}", case.name));
             ExitCode::SUCCESS
         }
-        ["--input", name] => {
-            all().iter().filter(|case| case.name == name).for_each(|case| {
-                println!("{}\n{}", table::hex(&case.input), table::hex(&case.output))
-            });
-            ExitCode::SUCCESS
-        }
         ["--print", name] => {
             all().iter().filter(|case| case.name == name).for_each(|case| print!("{}", case.ptx));
             ExitCode::SUCCESS

@@ -13,6 +13,11 @@ pub enum Element {
 }
 
 impl Element {
+    /// Whether the sums of products may have 14 bits only.
+    pub fn is_short(self) -> bool {
+        matches!(self, Self::Float(Format::E4m3 | Format::E5m2))
+    }
+
     /// `count` elements, and the largest magnitude among them.
     pub fn fill(self, random: &mut Random, count: usize, whole: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -59,11 +64,10 @@ pub fn bound(kind: Element, result: Option<Format>, k: usize, whole: bool) -> Co
     if whole {
         return Compare::Bits;
     }
-    // The mean magnitude of a product of two uniform numbers is a quarter.
-    let (largest, part) = match kind {
-        Element::Float(Format::E4m3 | Format::E5m2) => (k as f64 + 1.0, 2f64.powi(-13)),
-        _ => (k as f64 / 2.0 + 1.0, 2f64.powi(-22)),
-    };
+    // The standard deviation of a sum of k products of two uniform numbers is a third of the root
+    // of k, and the sum starts with a number of at most one. FP8 numbers are smaller.
+    let largest = 1.0 + (k as f64).sqrt() / 3.0;
+    let part = 2f64.powi(if kind.is_short() { -13 } else { -22 });
     match format {
         // Rounding to the result's format may go the other way.
         Format::F16 => Compare::Near { format, relative: 2f64.powi(-10), absolute: largest * part },
@@ -165,7 +169,13 @@ fn product(cases: &mut Vec<Case>, form: &Form, inputs: &str, whole: bool, satfin
             relative: 0.0,
             absolute: form.k as f64 * 2f64.powi(-52),
         },
-        (result, _) => bound(form.a, result, form.k, whole),
+        // Only `wgmma` has the short sums of FP8.
+        (result, _) => match (bound(form.a, result, form.k, whole), form.a.is_short()) {
+            (Compare::Near { format, relative, absolute }, true) => {
+                Compare::Near { format, relative, absolute: absolute * 2f64.powi(13 - 22) }
+            }
+            (bound, _) => bound,
+        },
     };
     let mut case = raw(&name, &text, form.registers, word, input);
     case.compare = compare;

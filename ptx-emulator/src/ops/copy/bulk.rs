@@ -14,6 +14,7 @@ use crate::ops::mbarrier::{self, SharedPlace, Wanted};
 use crate::program::operand::{Address, Source32};
 use crate::race::Proxy;
 use crate::tensor_map::TensorDataType;
+use crate::tensor_map::geometry::Direction;
 use crate::tensor_map::reduce::{ReduceOp, reduce};
 
 /// What sizes and addresses of plain bulk copies are multiples of.
@@ -83,7 +84,7 @@ fn check_source(context: &mut Context<'_>, lane: usize, address: u64, bytes: u32
 fn sources(own: &BulkSource, context: &mut Context<'_>) -> Outcome<Vec<(usize, Source)>> {
     let (address, size) = match own {
         BulkSource::Tensor(operand) => {
-            let boxes = TensorBox::of_lanes(operand, context)?;
+            let boxes = TensorBox::of_lanes(operand, context, Direction::Load)?;
             return Ok(boxes.into_iter().map(|(lane, own)| (lane, Source::Tensor(own))).collect());
         }
         BulkSource::Global(address, size) | BulkSource::Shared(address, size) => (address, size),
@@ -123,7 +124,7 @@ pub(super) fn issue_load(own: &BulkLoad, context: &mut Context<'_>) -> Outcome {
     for (lane, source) in sources(&own.source, context)? {
         let is_box = matches!(source, Source::Tensor(_));
         let alignment = if is_box { BOX_ALIGNMENT } else { UNIT.into() };
-        let shape = (source.bytes(), alignment);
+        let shape = (source.span(), alignment);
         let to = find(context, own.space, (lane, targets[lane]), shape)?;
         let barrier = find(context, own.space, (lane, barriers[lane]), (8, 8))?;
         let ranks = match ranks {
@@ -178,7 +179,7 @@ pub(super) fn issue_store(own: &BulkStore, context: &mut Context<'_>) -> Outcome
             Target::Tensor(_) => BOX_ALIGNMENT,
             Target::Global(..) => UNIT.into(),
         };
-        let shape = (to.bytes(), alignment);
+        let shape = (to.span(), alignment);
         let from = find(context, Space::Shared, (lane, sources[lane]), shape)?;
         let reduction = own.reduction.map(|(op, data_type)| {
             let of_map = match &to {
@@ -203,7 +204,7 @@ pub(super) fn issue_store(own: &BulkStore, context: &mut Context<'_>) -> Outcome
 fn targets(own: &BulkTarget, context: &mut Context<'_>) -> Outcome<Vec<(usize, Target)>> {
     let (address, size) = match own {
         BulkTarget::Tensor(operand) => {
-            let boxes = TensorBox::of_lanes(operand, context)?;
+            let boxes = TensorBox::of_lanes(operand, context, Direction::Store)?;
             return Ok(boxes.into_iter().map(|(lane, own)| (lane, Target::Tensor(own))).collect());
         }
         BulkTarget::Global(address, size) => (address, size),
@@ -223,7 +224,9 @@ fn targets(own: &BulkTarget, context: &mut Context<'_>) -> Outcome<Vec<(usize, T
 /// either: PTX does not say that the instruction may name it.
 pub(super) fn prefetch(own: &Prefetch, context: &mut Context<'_>) -> Outcome {
     match own {
-        Prefetch::Tensor(operand) => TensorBox::of_lanes(operand, context).map(drop),
+        Prefetch::Tensor(operand) => {
+            TensorBox::of_lanes(operand, context, Direction::Load).map(drop)
+        }
         Prefetch::Global(address, size) => {
             let addresses = addresses(*address, context);
             let sizes = context.frame.registers.words(*size);

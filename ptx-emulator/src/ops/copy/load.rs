@@ -32,6 +32,14 @@ impl Source {
         }
     }
 
+    /// Bytes from the first to the last of them in shared memory.
+    pub(super) fn span(&self) -> u32 {
+        match self {
+            Self::Tensor(own) => own.geometry.span(),
+            _ => self.bytes(),
+        }
+    }
+
     /// How they are permuted in shared memory.
     fn pattern(&self) -> Pattern {
         match self {

@@ -28,6 +28,14 @@ impl Target {
         }
     }
 
+    /// Bytes from the first to the last of them in shared memory.
+    pub(super) fn span(&self) -> u32 {
+        match self {
+            Self::Global(_, bytes) => *bytes,
+            Self::Tensor(own) => own.geometry.span(),
+        }
+    }
+
     fn pattern(&self) -> Pattern {
         match self {
             Self::Global(..) => plain(),
@@ -98,10 +106,10 @@ impl Store {
             return note_shared_read(cluster, grid, access, self.from, self.to.bytes());
         };
         let stretches = own.stretches()?;
-        if stretches.iter().all(|(_, _, global)| global.is_some()) {
+        let pattern = own.geometry.pattern();
+        if pattern.is_dense() && stretches.iter().all(|(_, _, global)| global.is_some()) {
             return note_shared_read(cluster, grid, access, self.from, self.to.bytes());
         }
-        let pattern = own.geometry.pattern();
         for (offset, length, global) in stretches {
             if global.is_none() {
                 continue;

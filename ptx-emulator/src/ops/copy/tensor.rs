@@ -12,7 +12,7 @@ use crate::ops::access::{addresses, race_fault};
 use crate::program::operand::{Address, Source32};
 use crate::race::{AsyncAccess, LaneAccess, Strength};
 use crate::tensor_map::TensorMap;
-use crate::tensor_map::geometry::{Geometry, Run};
+use crate::tensor_map::geometry::{Direction, Geometry, Run, convert_loaded};
 
 /// The dimensions of a tensor at most.
 const RANK: usize = 5;
@@ -32,6 +32,7 @@ pub(super) struct TensorBox {
     pub(super) geometry: Rc<Geometry>,
     coordinates: [i32; RANK],
     rank: usize,
+    direction: Direction,
 }
 
 impl TensorBox {
@@ -39,6 +40,7 @@ impl TensorBox {
     pub(super) fn of_lanes(
         operand: &TensorOperand,
         context: &mut Context<'_>,
+        direction: Direction,
     ) -> Outcome<Vec<(usize, Self)>> {
         let maps = addresses(operand.map, context);
         let registers = &context.frame.registers;
@@ -50,7 +52,7 @@ impl TensorBox {
             for (place, row) in coordinates.iter_mut().zip(&rows) {
                 *place = row[lane] as i32;
             }
-            let own = Self { geometry, coordinates, rank: rows.len() };
+            let own = Self { geometry, coordinates, rank: rows.len(), direction };
             own.runs().map(drop).map_err(|fault| Fault { lane: Some(lane as u32), ..fault })?;
             boxes.push((lane, own));
         }
@@ -59,7 +61,7 @@ impl TensorBox {
 
     fn runs(&self) -> Outcome<impl Iterator<Item = Run>> {
         let coordinates = self.coordinates.get(..self.rank).unwrap_or_default();
-        let runs = self.geometry.runs(coordinates);
+        let runs = self.geometry.runs(coordinates, self.direction);
         runs.map_err(|error| Fault::operand(format!("tensor copy: {error}")))
     }
 
@@ -92,7 +94,10 @@ impl TensorBox {
         for (offset, length, global) in self.stretches()? {
             let Some(part) = data.get_mut(offset..offset + length) else { continue };
             match global {
-                Some(address) => read_global(grid, access, address, part)?,
+                Some(address) => {
+                    read_global(grid, access, address, part)?;
+                    convert_loaded(self.geometry.data_type(), part);
+                }
                 None if fill == [0; 16] => {}
                 None => {
                     for (index, byte) in part.iter_mut().enumerate() {

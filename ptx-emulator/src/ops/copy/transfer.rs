@@ -9,6 +9,7 @@ use crate::ops::access::race_fault;
 use crate::ops::mbarrier::SharedPlace;
 use crate::race::{Agent, AsyncAccess, Proxy, Stored, Strength};
 use crate::tensor_map::TensorDataType;
+use crate::tensor_map::geometry::Run;
 use crate::tensor_map::reduce::{ReduceOp, reduce};
 use crate::tensor_map::swizzle::Pattern;
 
@@ -142,17 +143,37 @@ pub(super) fn write_shared(
     let Some(block) = cluster.blocks.get_mut(place.rank) else { return Ok(()) };
     let start = place.offset as usize;
     if let Some(access) = access {
-        let length = data.len() as u64;
-        let checked = grid.races.async_write(&mut block.shadow, access, start as u64, length, None);
-        checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))?;
+        let mut note = |start: u64, length: u64| {
+            let checked = grid.races.async_write(&mut block.shadow, access, start, length, None);
+            checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))
+        };
+        if pattern.is_dense() {
+            note(start as u64, data.len() as u64)?;
+        } else {
+            // What lies between the rows stays as it is.
+            for (_, to, length) in chunks(place.offset, pattern, data.len()) {
+                note((start + to) as u64, length as u64)?;
+            }
+        }
     }
-    let Some(target) = block.shared.get_mut(start..start + data.len()) else { return Ok(()) };
-    if pattern.chunk().is_none() {
+    let span = pattern.span(data.len() as u64) as usize;
+    let Some(target) = block.shared.get_mut(start..start + span) else { return Ok(()) };
+    if pattern.is_plain() {
         return combine(target, data, reduction);
     }
-    let lines = target.chunks_mut(LINE).zip(data.chunks(LINE));
-    for (address, (target, data)) in (place.offset..).step_by(LINE).zip(lines) {
-        copy_line(target, data, address, pattern);
+    if pattern.is_dense() {
+        let lines = target.chunks_mut(LINE).zip(data.chunks(LINE));
+        for (address, (target, data)) in (place.offset..).step_by(LINE).zip(lines) {
+            copy_line(target, data, address, pattern);
+        }
+        return Ok(());
+    }
+    for (from, to, length) in chunks(place.offset, pattern, data.len()) {
+        if let (Some(target), Some(data)) =
+            (target.get_mut(to..to + length), data.get(from..from + length))
+        {
+            target.copy_from_slice(data);
+        }
     }
     Ok(())
 }
@@ -166,15 +187,43 @@ pub(super) fn copy_shared(
 ) {
     let start = place.offset as usize;
     let source = cluster.blocks.get(place.rank);
-    let source = source.and_then(|block| block.shared.get(start..start + into.len()));
+    let span = pattern.span(into.len() as u64) as usize;
+    let source = source.and_then(|block| block.shared.get(start..start + span));
     let Some(source) = source else { return };
-    if pattern.chunk().is_none() {
+    if pattern.is_plain() {
         return into.copy_from_slice(source);
     }
-    let lines = into.chunks_mut(LINE).zip(source.chunks(LINE));
-    for (address, (target, source)) in (place.offset..).step_by(LINE).zip(lines) {
-        copy_line(target, source, address, pattern);
+    if pattern.is_dense() {
+        let lines = into.chunks_mut(LINE).zip(source.chunks(LINE));
+        for (address, (target, source)) in (place.offset..).step_by(LINE).zip(lines) {
+            copy_line(target, source, address, pattern);
+        }
+        return;
     }
+    for (to, from, length) in chunks(place.offset, pattern, into.len()) {
+        if let (Some(target), Some(data)) =
+            (into.get_mut(to..to + length), source.get(from..from + length))
+        {
+            target.copy_from_slice(data);
+        }
+    }
+}
+
+/// The place of each chunk in the dense box, its place in the range of shared memory, and its
+/// length.
+fn chunks(
+    base: u32,
+    pattern: Pattern,
+    bytes: usize,
+) -> impl Iterator<Item = (usize, usize, usize)> {
+    let run = Run { offset: 0, bytes: bytes as u32, global: None };
+    let mut dense = 0;
+    run.pieces(base, pattern).map(move |piece| {
+        let length = piece.bytes as usize;
+        let place = (dense, piece.shared.wrapping_sub(base) as usize, length);
+        dense += length;
+        place
+    })
 }
 
 /// Copies the line at an address in shared memory from or to its place there. Every pattern is

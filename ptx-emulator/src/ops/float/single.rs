@@ -3,7 +3,7 @@
 use super::{Arithmetic, Function};
 use crate::execute::registers::{Registers, Words, lanes};
 use crate::numeric::minmax::{Extremum, MinMaxModifiers};
-use crate::numeric::single::{self, CANONICAL_NAN, canonical};
+use crate::numeric::single::{self, CANONICAL_NAN, Inexact, canonical};
 use crate::numeric::{Modifiers, Rounding, approx};
 use crate::program::operand::Source32;
 
@@ -28,10 +28,13 @@ pub(super) fn compute(
     };
     let result =
         if own.rounding == Rounding::NearestEven { nearest(own.function, operand) } else { None };
-    let result = match result {
+    let mut result = match result {
         Some(result) => result,
         None => each(own, operand, mask),
     };
+    if modifiers.flush && result.iter().any(|result| result.abs() == f32::MIN_POSITIVE) {
+        flush_hidden(own, operand, &mut result);
+    }
     finish(own, result).map(f32::to_bits)
 }
 
@@ -93,6 +96,27 @@ fn one(own: &Arithmetic, [a, b, c]: [f32; 3]) -> f32 {
             crate::numeric::minmax::single(extremum, a, b, modifiers)
         }
         Function::Approximate(function) => function.single(a, own.modifiers),
+    }
+}
+
+/// Makes zeros of those smallest normal numbers that `.ftz` takes for subnormal.
+fn flush_hidden(own: &Arithmetic, operand: impl Fn(usize) -> Singles, results: &mut Singles) {
+    let (operation, places) = match own.function {
+        Function::Multiply => (Inexact::Multiply, [0, 1, 1]),
+        Function::Fused => (Inexact::Fused, [0, 1, 2]),
+        Function::Divide => (Inexact::Divide, [0, 1, 1]),
+        Function::Reciprocal => (Inexact::Divide, [0, 0, 0]),
+        _ => return,
+    };
+    let mut operands = places.map(&operand);
+    if own.function == Function::Reciprocal {
+        operands[0] = [1.0; 32];
+    }
+    for (lane, result) in results.iter_mut().enumerate() {
+        let values = [0, 1, 2].map(|place: usize| operands[place][lane]);
+        if result.abs() == f32::MIN_POSITIVE && single::is_tiny(operation, values, own.rounding) {
+            *result = 0f32.copysign(*result);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod reduce;
 mod replace;
 mod rules;
 
+use super::geometry::{Direction, Geometry};
 use super::{
     Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorDataType, TensorMap, TiledMap,
 };
@@ -108,9 +109,9 @@ fn any_bytes_are_decoded_without_a_panic() {
                 let again = TensorMap::encode_tiled(&map, Arch::Sm100a).unwrap();
                 assert_eq!(TensorMap::decode(again.as_bytes(), Arch::Sm100a).as_ref(), Ok(&map));
                 let coordinates = vec![i32::MIN; map.extents.len()];
-                let Ok(geometry) = super::geometry::Geometry::new(&map) else { continue };
-                let moved: u32 = geometry.runs(&coordinates).unwrap().map(|run| run.bytes).sum();
-                assert_eq!(moved, geometry.bytes());
+                let Ok(geometry) = Geometry::new(&map) else { continue };
+                let runs = geometry.runs(&coordinates, Direction::Load).unwrap();
+                assert_eq!(runs.map(|run| run.bytes).sum::<u32>(), geometry.bytes());
             }
             Err(_) => refused += 1,
         }
