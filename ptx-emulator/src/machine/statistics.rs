@@ -179,11 +179,12 @@ mod tests {
     fn expected(bytes: u32, addresses: &[u64; 32], mask: u32) -> (u64, u64) {
         let parts = (bytes as usize).div_ceil(4);
         let (mut passes, mut conflicts) = (0, 0);
-        for lanes in 0..parts {
+        for part in 0..parts {
             let mut banks = vec![BTreeSet::new(); 32];
-            for lane in lanes * 32 / parts..(lanes + 1) * 32 / parts {
+            let lanes = part * 32 / parts..(part + 1) * 32 / parts;
+            for (lane, address) in lanes.clone().zip(&addresses[lanes]) {
                 for word in (0..parts as u64).filter(|_| mask >> lane & 1 != 0) {
-                    let word = addresses[lane] / 4 + word;
+                    let word = address / 4 + word;
                     banks[(word % 32) as usize].insert(word);
                 }
             }
