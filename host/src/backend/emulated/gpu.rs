@@ -15,6 +15,10 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{GpuTarget, Target};
 use crate::ptx;
 
+/// From one operation's seed to the next: odd, so that a device repeats none, and large, so that small
+/// seeds of two devices give no seed in common.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A machine, shared by its streams and its memory.
 ///
 /// `captures` may be held while `running` is taken, never the other way round.
@@ -29,6 +33,8 @@ pub(super) struct Gpu {
 
 struct Running {
     machine: Machine,
+    /// The seed of the next launch.
+    seed: u64,
     modules: Vec<(&'static str, ModuleId)>,
     failure: Option<Failure>,
 }
@@ -82,7 +88,7 @@ impl Gpu {
             target: Target { gpu: Some(GpuTarget { compute_capability, multiprocessors }) },
             arch,
             replaced_modules: options.replaced_modules,
-            running: Mutex::new(Running { machine, modules: Vec::new(), failure: None }),
+            running: Mutex::new(Running { machine, seed, modules: Vec::new(), failure: None }),
             captures: Mutex::default(),
         })
     }
@@ -156,6 +162,9 @@ impl Gpu {
     /// the work would only have been added; an error here means that an earlier one failed.
     pub(super) fn execute(&self, operation: &Operation) -> Result<()> {
         let running = &mut *self.usable()?;
+        // The same work twice shall not take the same course twice.
+        running.machine.set_seed(running.seed);
+        running.seed = running.seed.wrapping_add(SEED_STEP);
         if let Err(report) = operation.run(&mut running.machine) {
             running.failure = Some(Failure { work: operation.to_string(), report });
         }

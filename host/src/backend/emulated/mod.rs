@@ -52,8 +52,8 @@ const MULTIPROCESSORS: u32 = 4;
 pub struct EmulatorOptions {
     /// The architecture.
     pub arch: Arch,
-    /// Seed of the scheduler: in which order warps and blocks go on. A right kernel gives the same
-    /// bits with every seed.
+    /// Seed of the scheduler: in which order warps and blocks go on. Every launch has an order of its
+    /// own; equal seeds and equal work give equal orders. A right kernel gives the same bits in any.
     pub seed: u64,
     /// Streaming multiprocessors; persistent kernels run one block on each.
     pub multiprocessors: u32,
