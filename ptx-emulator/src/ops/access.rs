@@ -88,6 +88,10 @@ pub(crate) fn addresses(address: Address, context: &Context<'_>) -> Addresses {
             .words(Source32::Register(row))
             .map(|own| own.wrapping_add(offset as u32).into()),
         AddressBase::Constant(own) => [own.wrapping_add_signed(offset); 32],
+        AddressBase::Shared(own) => {
+            let block = context.rank as u64 * u64::from(window::BLOCK_SHARED);
+            [(block + u64::from(own)).wrapping_add_signed(offset); 32]
+        }
         AddressBase::Frame(own) => {
             [(context.frame.local_base + own).wrapping_add_signed(offset); 32]
         }
@@ -247,7 +251,6 @@ fn visit_shared(
     let mut rest = mask;
     while rest != 0 {
         let first = rest.trailing_zeros() as usize;
-        // A symbol's address is the same in every block; the rank is added where it is taken.
         let rank = addresses[first] / size;
         let same = select(rest, |lane| addresses[lane] / size == rank);
         rest &= !same;
@@ -259,6 +262,10 @@ fn visit_shared(
             let hint = format!("; the cluster has no block {rank}");
             return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
         };
+        if rank != own && block.live_threads == 0 {
+            let hint = format!("; block {rank} of the cluster has exited, and its memory with it");
+            return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
+        }
         let offsets = addresses.map(|own| own % size);
         let length = block.shared.len() as u64;
         let begin = u64::from(window::RESERVED_SHARED);

@@ -52,6 +52,9 @@ const LANE_BYTES: usize = 32;
 /// Lowers `ld` and `st`.
 pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let is_store = form.mnemonic() == "st";
+    if is_store && form.has("const") {
+        return Err("constant memory cannot be written".to_owned());
+    }
     let order = take_order(form);
     let space = Space::take(form);
     let policy = form.take_cache_hints();

@@ -552,7 +552,7 @@ impl<'f, 'm> Form<'f, 'm> {
                 _ => AddressBase::Constant(value),
             },
             Some(Symbol::Shared(value)) => match space {
-                Some(StateSpace::Shared) => AddressBase::Constant(value.into()),
+                Some(StateSpace::Shared) => AddressBase::Shared(value),
                 // A generic access by name: the address is completed at run time.
                 None => {
                     let row = self.lowering.temporary(File::Double);

@@ -208,3 +208,75 @@ fn registers_follow_from_the_launch_bounds() {
         assert!(error.contains(&part), "{directives}\n{error}");
     }
 }
+
+/// A shared variable that an instruction names directly is that of the own block, whatever its rank.
+#[test]
+fn variables_named_by_address_are_the_blocks_own() {
+    let kernel = Kernel {
+        module: ".shared .align 8 .b64 cell[40];",
+        blocks: 4,
+        cluster: 2,
+        body: "setp.eq.u32 %p1, %lane, 0; mov.u32 %r1, %ctaid.x; add.u32 %r1, %r1, 7;
+         @%p1 st.shared.b32 [cell+8], %r1; @%p1 mbarrier.init.shared.b64 [cell], 32;
+         bar.sync 0;
+         mbarrier.arrive.shared.b64 _, [cell];
+         WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [cell], 0; @!%p2 bra WAIT;
+         ld.shared.b32 %x, [cell+8];
+         bar.sync 0;
+         atom.shared.add.u32 %r2, [cell+8], 1; bar.sync 0; ld.shared.b32 %r3, [cell+8];
+         add.u32 %x, %x, %r3;",
+        ..WARP
+    };
+    let expected: Vec<u32> = (0..128).map(|place| 2 * (place / 32 + 7) + 32).collect();
+    for seed in 0..5 {
+        assert_eq!(Kernel { seed, ..kernel }.run(), expected, "seed {seed}");
+    }
+}
+
+/// Block 1 may be gone when block 0 writes to its memory; a barrier at the end keeps it.
+#[test]
+fn the_memory_of_a_block_that_has_exited_is_gone() {
+    let body = |last: &str| {
+        format!(
+            "mov.u32 %r1, cell; mapa.shared::cluster.u32 %r2, %r1, 1; mov.u32 %r3, %ctaid.x;
+             setp.eq.u32 %p1, %r3, 0; setp.eq.u32 %p2, %lane, 0; and.pred %p1, %p1, %p2;
+             barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+             @%p1 st.shared::cluster.b32 [%r2], 5; {last}"
+        )
+    };
+    let run = |last: &str, seed: u64| {
+        let (module, body) = (".shared .b32 cell;", body(last));
+        Kernel { module, body: &body, blocks: 2, cluster: 2, seed, ..WARP }.try_run()
+    };
+    let meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+    let mut reported = 0;
+    for seed in 0..20 {
+        assert!(run(meet, seed).is_ok(), "seed {seed}");
+        if let Err(error) = run("", seed) {
+            assert!(error.to_string().contains("block 1 of the cluster has exited"), "{error}");
+            reported += 1;
+        }
+    }
+    assert!(reported > 0);
+}
+
+#[test]
+fn constants_are_not_written() {
+    refused("st.const.b32 [%d1], 5;", "constant memory cannot be written");
+}
+
+/// Reports of what happens later, and of threads that wait, name the source line as others do.
+#[test]
+fn later_reports_name_the_source_line() {
+    let module = ".file 1 \"kernel.rs\"\n.shared .align 16 .b32 cell[4];";
+    let copy = "setp.ne.u32 %p1, %lane, 0; @%p1 bra DONE;
+        st.shared.v4.b32 [cell], {1, 2, 3, 4};
+        .loc 1 77 3
+        cp.async.bulk.global.shared::cta.bulk_group [%out], [cell], 16;
+        .loc 1 78 3
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; DONE:";
+    let wait = ".loc 1 42 5\n bar.sync 1, 64;";
+    for (body, source) in [(copy, "kernel.rs:77:3"), (wait, "kernel.rs:42:5")] {
+        Kernel { module, body, ..WARP }.fails(source);
+    }
+}

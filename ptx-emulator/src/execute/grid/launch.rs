@@ -190,7 +190,8 @@ fn thread_registers(kernel: &LoadedKernel<'_>, threads: u32) -> u32 {
         .required_block
         .map(|shape| shape.iter().fold(1u32, |product, length| product.saturating_mul(*length)));
     let bound = required.or(kernel.maximum_threads).unwrap_or(threads).max(threads);
-    let together = bound.next_multiple_of(32).saturating_mul(kernel.blocks_per_multiprocessor);
+    let warps = bound.div_ceil(32);
+    let together = warps.saturating_mul(32).saturating_mul(kernel.blocks_per_multiprocessor);
     let fitting = (REGISTER_FILE / together.max(1)).min(THREAD_REGISTERS);
     kernel.maximum_registers.map_or(fitting, |most| most.min(fitting)) / 8 * 8
 }

@@ -71,11 +71,16 @@ pub(super) fn fault_report(
 
 /// The report of a fault of an engine: what it does was issued earlier.
 pub(super) fn engine_report(kernel: &LoadedKernel<'_>, fault: EngineFault) -> Box<Report> {
+    // The engine remembers the line; it stands in one function only.
+    let issued = kernel.kernel.functions.iter().find_map(|code| {
+        let position = code.origins.iter().position(|origin| origin.line == fault.line)?;
+        Some((code, position))
+    });
     let place = Place {
-        function: kernel.kernel.name.clone(),
+        function: issued.map_or(&kernel.kernel.name, |(code, _)| &code.name).clone(),
         line: fault.line,
         text: kernel.line(fault.line).to_owned(),
-        source: None,
+        source: issued.and_then(|(code, position)| source(kernel, code, position)),
         block: fault.block,
         warp: fault.warp,
         thread: fault.thread,
@@ -154,9 +159,11 @@ fn describe_path(kernel: &LoadedKernel<'_>, warp: &Warp, path: &Path, text: &mut
         },
     };
     let lanes = path.mask;
-    let _ = writeln!(
-        text,
-        ", lanes {lanes:#010x} {what}; PTX line {line}: {}",
-        kernel.line(line).trim()
-    );
+    let instruction = kernel.line(line).trim();
+    let _ = write!(text, ", lanes {lanes:#010x} {what}; PTX line {line}: {instruction}");
+    let position = path.position as usize;
+    if let Some(source) = code.and_then(|code| source(kernel, code, position)) {
+        let _ = write!(text, " ({source})");
+    }
+    text.push('\n');
 }
