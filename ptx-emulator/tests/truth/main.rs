@@ -24,6 +24,7 @@ mod memory;
 mod mma;
 mod numbers;
 mod table;
+mod tensors;
 mod tiles;
 mod warp;
 mod wgmma;
@@ -49,6 +50,7 @@ fn all() -> Vec<Case> {
         control::cases(),
         tiles::cases(),
         copies::cases(),
+        tensors::cases(),
         mma::cases(),
         wgmma::cases(),
     ]
