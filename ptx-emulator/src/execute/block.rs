@@ -38,7 +38,7 @@ pub(crate) struct Block {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) blocks: Vec<Block>,
-    /// The rank of each block along the axes.
+    /// Where all its threads meet.
     pub(crate) barrier: ClusterBarrier,
     /// What runs beside the threads.
     pub(crate) engine: Engine,
@@ -47,6 +47,14 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Why threads of block `own` have no access to the shared memory of block `rank`, if that block
+    /// has exited; for reports.
+    pub(crate) fn exited(&self, rank: usize, own: usize) -> Option<String> {
+        let block = self.blocks.get(rank).filter(|block| rank != own && block.live_threads == 0)?;
+        let rank = block.rank;
+        Some(format!("; block {rank} of the cluster has exited, and its memory with it"))
+    }
+
     /// Whether all threads have exited and nothing is in flight.
     pub(crate) fn is_finished(&self) -> bool {
         self.engine.is_idle() && self.blocks.iter().all(|block| block.live_threads == 0)

@@ -45,6 +45,16 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The lanes of a mask of which something holds. It is asked of all, which becomes vector code.
+#[inline(always)]
+pub(crate) fn select(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
+    let mut found = 0;
+    for lane in 0..32 {
+        found |= u32::from(holds(lane)) << lane;
+    }
+    found & mask
+}
+
 /// All bits of a lane's word, or none: the mask of a select that the compiler can vectorise.
 #[inline(always)]
 fn selector(mask: u32, lane: usize) -> u32 {

@@ -1,7 +1,7 @@
 //! Memory as instructions reach it: from the addresses of a warp's lanes to the bytes of a region,
 //! with bounds, alignment and races checked on the way.
 
-use crate::execute::registers::lanes;
+use crate::execute::registers::{lanes, select};
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Outcome, check_alignment};
 use crate::machine::window::{self, Window};
@@ -170,16 +170,6 @@ fn out_of_bounds(
     Fault::at_lane(lane, kind)
 }
 
-/// The lanes of a mask of which something holds. It is asked of all, which becomes vector code.
-#[inline(always)]
-fn select(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
-    let mut found = 0;
-    for lane in 0..32 {
-        found |= u32::from(holds(lane)) << lane;
-    }
-    found & mask
-}
-
 /// The alignment of all lanes at once; the first that is wrong is looked for only if one is.
 fn check_lanes(access: Access, space: &'static str, addresses: &Addresses, mask: u32) -> Outcome {
     let unaligned = u64::from(access.alignment.saturating_sub(1));
@@ -258,14 +248,13 @@ fn visit_shared(
             let hint = format!("; it belongs to block {rank} of the cluster, not to {own}");
             return Err(out_of_bounds(access, "shared::cta", first, addresses[first], hint));
         }
+        if let Some(hint) = context.cluster.exited(rank as usize, context.rank) {
+            return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
+        }
         let Some(block) = context.cluster.blocks.get_mut(rank as usize) else {
             let hint = format!("; the cluster has no block {rank}");
             return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
         };
-        if rank != own && block.live_threads == 0 {
-            let hint = format!("; block {rank} of the cluster has exited, and its memory with it");
-            return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
-        }
         let offsets = addresses.map(|own| own % size);
         let length = block.shared.len() as u64;
         let begin = u64::from(window::RESERVED_SHARED);

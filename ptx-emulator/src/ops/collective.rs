@@ -4,7 +4,7 @@
 //! exchange values, but order no accesses to memory.
 
 use crate::arch::Arch;
-use crate::execute::registers::{Doubles, Words, lanes};
+use crate::execute::registers::{Doubles, Words, lanes, select};
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome, Wait};
 use crate::numeric::minmax::{Extremum, MinMaxModifiers, single};
@@ -252,7 +252,7 @@ impl Iterator for Groups {
 /// The lanes whose word is this one.
 #[inline]
 fn equal_lanes(words: &Words, value: u32) -> u32 {
-    (0..32).fold(0, |mask, lane| mask | u32::from(words[lane] == value) << lane)
+    select(u32::MAX, |lane| words[lane] == value)
 }
 
 /// Whether all lanes of the masks are here.
@@ -360,8 +360,7 @@ fn match_any(values: &Doubles, group: u32, result: &mut Words) {
     let mut rest = group;
     while rest != 0 {
         let wanted = values[rest.trailing_zeros() as usize];
-        let equal = lanes(rest).filter(|lane| values[*lane] == wanted);
-        let same = equal.fold(0, |mask, lane| mask | 1 << lane);
+        let same = select(rest, |lane| values[lane] == wanted);
         lanes(same).for_each(|lane| result[lane] = same);
         rest &= !same;
     }

@@ -1,7 +1,7 @@
 //! Branches, calls and ends.
 
 use super::claims;
-use crate::execute::registers::lanes;
+use crate::execute::registers::{lanes, select};
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::warp::Token;
 use crate::execute::{Context, Flow, Outcome, Wait};
@@ -222,9 +222,7 @@ fn callee(call: &Call, context: &mut Context<'_>) -> Outcome<(usize, u32)> {
             let addresses = context.frame.registers.doubles(source);
             let first = context.mask.trailing_zeros() as usize;
             let address = addresses[first];
-            let same = lanes(context.mask)
-                .filter(|lane| addresses[*lane] == address)
-                .fold(0, |mask, lane| mask | 1 << lane);
+            let same = select(context.mask, |lane| addresses[lane] == address);
             let index = function_at(address)
                 .and_then(|index| context.grid.function_indices.get(index).copied().flatten());
             let index = index.ok_or_else(|| {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::execute::registers::lanes;
+use crate::execute::registers::{lanes, select};
 use crate::execute::{Context, Flow, Wait};
 use crate::race::Role;
 
@@ -138,9 +138,7 @@ fn complete(context: &mut Context<'_>, limits: &Limits, roles: &[Role]) {
     let mut rest = context.mask;
     while rest != 0 {
         let limit = limits[rest.trailing_zeros() as usize];
-        let same = lanes(rest)
-            .filter(|lane| limits[*lane] == limit)
-            .fold(0, |mask, lane| mask | 1 << lane);
+        let same = select(rest, |lane| limits[lane] == limit);
         rest &= !same;
         let Some(limit) = limit else { continue };
         for role in roles {

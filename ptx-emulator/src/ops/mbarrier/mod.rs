@@ -9,7 +9,7 @@ pub(crate) use place::{SharedPlace, Wanted};
 pub(crate) use state::Mbarriers;
 
 use super::access::{self, Effect, Space};
-use crate::execute::registers::lanes;
+use crate::execute::registers::{lanes, select};
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome, Wait};
 use crate::program::operand::{Address, Destination, Source32, Source64};
@@ -152,10 +152,6 @@ fn note(places: &Places, context: &mut Context<'_>, effect: Effect, strength: St
         noted.map_err(|report| access::race_fault(races, &report, "shared", base))?;
     }
     Ok(())
-}
-
-fn select(mask: u32, wanted: impl Fn(usize) -> bool) -> u32 {
-    lanes(mask).filter(|lane| wanted(*lane)).fold(0, |mask, lane| mask | 1 << lane)
 }
 
 /// Calls `act` for each mbarrier with all lanes that use it.

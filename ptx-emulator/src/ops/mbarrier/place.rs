@@ -62,6 +62,9 @@ impl SharedPlace {
         let Some(block) = block else {
             return Err(outside("shared", local, format!("; the cluster has no block {rank}")));
         };
+        if let Some(hint) = cluster.exited(rank as usize, own) {
+            return Err(outside("shared", local, hint));
+        }
         let (begin, end) = (u64::from(window::RESERVED_SHARED), block.shared.len() as u64);
         if offset < begin || offset.saturating_add(bytes) > end {
             let hint = format!("; the block has {begin:#x} to {end:#x}");
