@@ -5,7 +5,8 @@
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::{
-    Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Splits, Stream, Tensor,
+    BiasUse, Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Splits, Stream,
+    Tensor,
 };
 
 const SPLITS: [usize; 4] = [2, 0, 3, 1];
@@ -50,7 +51,7 @@ impl Model {
     }
 
     fn options(&self) -> ForwardOptions<'_> {
-        ForwardOptions { bias_row_scales: Some(&self.row_scales), ..ForwardOptions::default() }
+        ForwardOptions { bias: BiasUse::RowScaled(&self.row_scales), ..ForwardOptions::default() }
     }
 }
 

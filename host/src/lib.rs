@@ -73,11 +73,14 @@ pub use crate::error::{Error, Result};
 pub use crate::grouped_linear::functional::{
     self, Accumulate, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
 };
-pub use crate::grouped_linear::{Config, ForwardOptions, Grads, GroupedLinear, Saved};
+pub use crate::grouped_linear::{
+    BackwardOptions, BiasUse, Config, ForwardOptions, GradSink, Grads, GroupedLinear, LayerSpecs,
+    Needs, PendingWgrad, RowSink, Saved, SavedBytes, SelectedGrads, Wgrad, WgradStore,
+};
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
 pub use crate::splits::Splits;
-pub use crate::tensor::{DType, Element, GroupedTensor, Tensor};
+pub use crate::tensor::{DType, Element, GroupedTensor, Tensor, TensorSpec};
 
 #[cfg(feature = "emulator")]
 pub use ptx_emulator::Arch;

@@ -23,6 +23,10 @@ pub struct Splits(Source);
 /// the memory of every stream that ever used them.
 const MOST_UPLOADS: usize = 4;
 
+/// Why splits that the host knows cannot be recorded.
+pub(crate) const HOST_SPLITS_IN_GRAPH: &str = "splits on the host cannot be captured in a graph, \
+     since a replay would not see new ones; pass Splits::device";
+
 #[derive(Clone, Debug)]
 enum Source {
     Host(Arc<HostSplits>),
@@ -118,10 +122,7 @@ impl Splits {
             Source::Host(splits) => splits,
         };
         if queue.is_capturing() {
-            return Err(Error::unsupported(
-                "splits on the host cannot be captured in a graph, since a replay would not see \
-                 new ones; pass Splits::device",
-            ));
+            return Err(Error::unsupported(HOST_SPLITS_IN_GRAPH));
         }
         let mut uploads = splits.uploads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let number = queue.queue_number();

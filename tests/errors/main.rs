@@ -3,6 +3,7 @@
 //!
 //! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
 
+mod backward;
 mod device;
 mod fitting;
 
@@ -393,7 +394,7 @@ fn the_cpu_cannot_record_graphs() -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let mut trials = on_engines(&[TESTS, device::TESTS].concat());
+    let mut trials = on_engines(&[TESTS, backward::TESTS, device::TESTS].concat());
     trials.push(Trial::test("cpu: it says that it cannot record graphs", || {
         Ok(the_cpu_cannot_record_graphs()?)
     }));

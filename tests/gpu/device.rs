@@ -4,8 +4,8 @@ use grouped_linear::functional::{
     self, Accumulate, DbiasArgs, DgradArgs, DscalesArgs, GemmOptions, WgradArgs,
 };
 use grouped_linear::{
-    Config, DType, ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, Result, Splits,
-    Stream, Tensor,
+    BiasUse, Config, DType, ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, Result,
+    Splits, Stream, Tensor,
 };
 use half::{bf16, f16};
 
@@ -173,7 +173,11 @@ pub fn run_all(
     kernel: KernelChoice,
 ) -> Result<()> {
     let Inputs { layer, x, dy, row_scales, splits, .. } = inputs;
-    let forward = ForwardOptions { bias_row_scales: Some(row_scales), kernel };
+    let forward = ForwardOptions {
+        bias: BiasUse::RowScaled(row_scales),
+        kernel,
+        ..ForwardOptions::default()
+    };
     drop(layer.forward_into(stream, x, splits, forward, &mut outputs.y)?);
     let options = GemmOptions { kernel, ..GemmOptions::default() };
     let weights = layer.weights();

@@ -3,8 +3,8 @@
 
 use grouped_linear::functional::{DgradArgs, FpropArgs, GemmOptions, dgrad, fprop};
 use grouped_linear::{
-    DType, Device, Event, Factor, ForwardOptions, Grads, GroupedTensor, KernelChoice, Result,
-    Splits, Stream, Tensor,
+    BiasUse, DType, Device, Event, Factor, ForwardOptions, Grads, GroupedTensor, KernelChoice,
+    Result, Splits, Stream, Tensor,
 };
 
 use crate::device::{Inputs, Layout, Outputs, grouped_bits, run_all, tensor_bits, write_groups};
@@ -55,7 +55,8 @@ fn problems(stream: &Stream) -> Result<Vec<Inputs>> {
 /// Forward and backward of the layer into new tensors.
 fn step(stream: &Stream, inputs: &Inputs) -> Result<(Tensor, Grads)> {
     let Inputs { layer, x, dy, row_scales, splits, .. } = inputs;
-    let options = ForwardOptions { bias_row_scales: Some(row_scales), kernel: KernelChoice::Auto };
+    let options =
+        ForwardOptions { bias: BiasUse::RowScaled(row_scales), ..ForwardOptions::default() };
     let (y, saved) = layer.forward(stream, x, splits, options)?;
     Ok((y, layer.backward(stream, saved, dy)?))
 }

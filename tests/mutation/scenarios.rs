@@ -1,7 +1,8 @@
 //! What is run on a broken module: small shapes that between them reach every path of a kernel.
 
 use grouped_linear::conformance::{
-    BiasCase, Case, Factors, Layout, Operation, Outcome, RowPattern, SplitSource, run_case_once,
+    BiasCase, Case, Factors, LayerUse, Layout, Operation, Outcome, RowPattern, SplitSource,
+    run_case_once,
 };
 use grouped_linear::{Arch, DType, Device, EmulatorOptions, KernelChoice};
 
@@ -81,6 +82,7 @@ const fn case(
         factors: Factors::Plain,
         splits: SplitSource::Host,
         kernel: KernelChoice::Auto,
+        layer: LayerUse::PLAIN,
     }
 }
 

@@ -73,6 +73,60 @@ pub enum BiasCase {
     RowScaled,
     /// `s_row · b_g`, `b` in FP32.
     RowScaledF32,
+    /// The layer has a bias, and forward leaves it to the caller.
+    Left,
+}
+
+/// Where a layer's gradients of parameters go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SinkCase {
+    /// New tensors.
+    New,
+    /// The caller's, overwritten.
+    Overwrite,
+    /// The caller's, added to.
+    Accumulate,
+    /// The caller's in FP32, added to.
+    AccumulateF32,
+}
+
+impl SinkCase {
+    /// Whether gradients are added to what their buffers hold.
+    pub fn accumulates(self) -> bool {
+        matches!(self, Self::Accumulate | Self::AccumulateF32)
+    }
+
+    /// Type of the gradient of a parameter.
+    pub(super) fn dtype(self, parameter: DType) -> DType {
+        if self == Self::AccumulateF32 { DType::F32 } else { parameter }
+    }
+}
+
+/// What is asked of a layer beside forward and backward in new tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LayerUse {
+    /// Where biases lie, if not where weights do.
+    pub other_bias_layout: bool,
+    /// Where gradients of parameters go.
+    pub sink: SinkCase,
+    /// Whether the gradient of the weights is computed after backward.
+    pub delayed: bool,
+    /// Whether y, dx and dscales are the caller's.
+    pub buffers: bool,
+    /// Whether forward, backward and the delayed gradient are replayed from graphs, with other
+    /// splits before the case's own.
+    pub captured: bool,
+}
+
+impl LayerUse {
+    /// Nothing.
+    pub const PLAIN: Self = Self {
+        other_bias_layout: false,
+        sink: SinkCase::New,
+        delayed: false,
+        buffers: false,
+        captured: false,
+    };
 }
 
 /// Rows per expert.
@@ -163,6 +217,8 @@ pub struct Case {
     pub splits: SplitSource,
     /// Kernel.
     pub kernel: KernelChoice,
+    /// What is asked of a layer.
+    pub layer: LayerUse,
 }
 
 impl fmt::Display for Case {
@@ -183,7 +239,22 @@ impl fmt::Display for Case {
             self.factors,
             self.splits,
             self.kernel,
-        )
+        )?;
+        if self.operation != Operation::Layer {
+            return Ok(());
+        }
+        let LayerUse { other_bias_layout, sink, delayed, buffers, captured } = self.layer;
+        write!(f, " {sink:?}")?;
+        let words = [
+            (other_bias_layout, "other-bias-layout"),
+            (delayed, "delayed"),
+            (buffers, "buffers"),
+            (captured, "captured"),
+        ];
+        for (_, word) in words.iter().filter(|(said, _)| *said) {
+            write!(f, " {word}")?;
+        }
+        Ok(())
     }
 }
 
@@ -196,13 +267,29 @@ impl Case {
         }
     }
 
+    /// Where biases and their gradients lie.
+    pub fn bias_layout(&self) -> Layout {
+        match (self.layout, self.layer.other_bias_layout) {
+            (Layout::Packed, false) | (Layout::Discrete, true) => Layout::Packed,
+            (Layout::Discrete, false) | (Layout::Packed, true) => Layout::Discrete,
+        }
+    }
+
     /// Whether the bias has a factor per row.
     pub fn row_scaled(&self) -> bool {
         matches!(self.bias, BiasCase::RowScaled | BiasCase::RowScaledF32)
     }
 
-    /// Why a GPU must refuse the case, if it must: tensor copies need multiples of 8.
-    pub fn gpu_refusal(&self) -> Option<&'static str> {
+    /// Why the engine, a GPU or the CPU, must refuse the case, if it must.
+    pub fn refusal(&self, gpu: bool) -> Option<&'static str> {
+        if gpu {
+            return self.gpu_refusal();
+        }
+        self.layer.captured.then_some("the CPU records no graphs")
+    }
+
+    /// Tensor copies need multiples of 8.
+    fn gpu_refusal(&self) -> Option<&'static str> {
         let product = !matches!(self.operation, Operation::Dbias | Operation::Dscales);
         let copies = product && self.input != DType::F32 && self.kernel == KernelChoice::Auto;
         let rows = self.rows.splits().iter().sum::<usize>() + self.tail;
@@ -233,9 +320,30 @@ impl Case {
                 self.kernel = KernelChoice::Auto;
                 self.output = DType::F32;
             }
-            Operation::Layer => self.factors = Factors::Plain,
+            Operation::Layer => {
+                self.factors = Factors::Plain;
+                self.layer = self.layer_use();
+                if self.layer.captured && self.splits == SplitSource::Host {
+                    self.splits = SplitSource::DeviceI64;
+                }
+            }
         }
         self
+    }
+}
+
+impl Case {
+    /// Nothing is allocated in a graph, so there all outputs are the caller's.
+    fn layer_use(&self) -> LayerUse {
+        let mut uses = self.layer;
+        if uses.captured {
+            uses.buffers = true;
+            if uses.sink == SinkCase::New {
+                uses.sink = SinkCase::Overwrite;
+            }
+        }
+        uses.other_bias_layout &= self.bias != BiasCase::None;
+        uses
     }
 }
 
@@ -346,6 +454,7 @@ fn case(values: &[usize]) -> Case {
         factors: FACTORS[values[6]],
         splits: SPLITS[values[7]],
         kernel: KERNELS[values[8]],
+        layer: LayerUse::PLAIN,
     }
     .normalised()
 }
@@ -376,32 +485,107 @@ fn cases_without_rows() -> impl Iterator<Item = Case> {
                 factors,
                 splits,
                 kernel: KernelChoice::Auto,
+                layer: LayerUse::PLAIN,
             }
             .normalised()
         })
     })
 }
 
-/// A selection in which every two values of different axes meet, and buffers without rows.
-pub fn selected_cases() -> Vec<Case> {
-    let selection = pairwise::select(&AXES, SEED);
-    unique(selection.iter().map(|values| case(values)).chain(cases_without_rows()))
+const LAYER_TYPES: &[DType] = &[DType::Bf16, DType::F16, DType::F32];
+const LAYER_BIASES: &[BiasCase] = &[
+    BiasCase::None,
+    BiasCase::Add,
+    BiasCase::AddF32,
+    BiasCase::RowScaled,
+    BiasCase::RowScaledF32,
+    BiasCase::Left,
+];
+const SINKS: &[SinkCase] =
+    &[SinkCase::New, SinkCase::Overwrite, SinkCase::Accumulate, SinkCase::AccumulateF32];
+const LAYER_FEATURES: &[(usize, usize)] = &[(64, 24), (136, 72), (16, 8), (33, 129)];
+const SWITCH: usize = 2;
+
+/// Number of values of each axis of a layer case, in the order in which [`layer_case`] takes them.
+const LAYER_AXES: [usize; 13] = [
+    LAYER_TYPES.len(),
+    LAYOUTS.len(),
+    SWITCH, // biases lie elsewhere
+    LAYER_BIASES.len(),
+    SINKS.len(),
+    SWITCH, // delayed
+    SWITCH, // buffers
+    SWITCH, // captured
+    SPLITS.len(),
+    ROWS.len(),
+    LAYER_FEATURES.len(),
+    TAILS.len(),
+    KERNELS.len(),
+];
+
+/// The first axes of a layer, which [`all_cases`] crosses completely.
+const LAYER_CROSSED: usize = 9;
+
+fn layer_case(values: &[usize]) -> Case {
+    let (in_features, out_features) = LAYER_FEATURES[values[10]];
+    Case {
+        operation: Operation::Layer,
+        input: LAYER_TYPES[values[0]],
+        output: LAYER_TYPES[values[0]],
+        rows: ROWS[values[9]],
+        tail: TAILS[values[11]],
+        in_features,
+        out_features,
+        layout: LAYOUTS[values[1]],
+        bias: LAYER_BIASES[values[3]],
+        factors: Factors::Plain,
+        splits: SPLITS[values[8]],
+        kernel: KERNELS[values[12]],
+        layer: LayerUse {
+            other_bias_layout: values[2] == 1,
+            sink: SINKS[values[4]],
+            delayed: values[5] == 1,
+            buffers: values[6] == 1,
+            captured: values[7] == 1,
+        },
+    }
+    .normalised()
 }
 
-/// Every combination of operation, types, rows, features and kernel; the remaining axes are drawn.
-/// Then the cases that [`selected_cases`] lists.
+/// A selection in which every two values of different axes meet, for operations and for layers, and
+/// buffers without rows.
+pub fn selected_cases() -> Vec<Case> {
+    let operations = pairwise::select(&AXES, SEED);
+    let layers = pairwise::select(&LAYER_AXES, SEED);
+    let cases = operations.iter().map(|values| case(values));
+    let layers = layers.iter().map(|values| layer_case(values));
+    unique(cases.chain(cases_without_rows()).chain(layers))
+}
+
+/// Every combination of operation, types, rows, features and kernel, and every combination of what
+/// can be asked of a layer; the remaining axes are drawn. Then the cases that [`selected_cases`]
+/// lists.
 pub fn all_cases() -> Vec<Case> {
+    let layer_axes: Vec<usize> = (0..LAYER_CROSSED).collect();
+    let cases = crossed(&AXES, &CROSSED).into_iter().map(|values| case(&values));
+    let layers = crossed(&LAYER_AXES, &layer_axes).into_iter().map(|values| layer_case(&values));
+    unique(cases.chain(cases_without_rows()).chain(layers))
+}
+
+/// Every combination of the values of `complete` axes; the values of the others are drawn.
+fn crossed(axes: &[usize], complete: &[usize]) -> Vec<Vec<usize>> {
     let mut generator = Generator::new(SEED);
-    let combinations: usize = CROSSED.iter().map(|&axis| AXES[axis]).product();
-    let crossed = (0..combinations).map(|mut index| {
-        let mut values = AXES.map(|count| (generator.next() % count as u64) as usize);
-        for axis in CROSSED {
-            values[axis] = index % AXES[axis];
-            index /= AXES[axis];
+    let combinations: usize = complete.iter().map(|&axis| axes[axis]).product();
+    let values = (0..combinations).map(|mut index| {
+        let mut values: Vec<usize> =
+            axes.iter().map(|&count| (generator.next() % count as u64) as usize).collect();
+        for &axis in complete {
+            values[axis] = index % axes[axis];
+            index /= axes[axis];
         }
-        case(&values)
+        values
     });
-    unique(crossed.chain(cases_without_rows()))
+    values.collect()
 }
 
 fn unique(cases: impl Iterator<Item = Case>) -> Vec<Case> {

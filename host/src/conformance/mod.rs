@@ -7,13 +7,14 @@
 mod cases;
 mod compare;
 mod data;
+mod layer;
 mod oracle;
 mod pairwise;
 mod run;
 
 pub use self::cases::{
-    BiasCase, Case, Factors, Layout, Operation, RowPattern, SEED, SplitSource, all_cases,
-    selected_cases,
+    BiasCase, Case, Factors, LayerUse, Layout, Operation, RowPattern, SEED, SinkCase, SplitSource,
+    all_cases, selected_cases,
 };
 pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;

@@ -1,6 +1,6 @@
 //! Data of a case and what must come out, in FP64.
 
-use super::cases::{Case, Factors, Operation};
+use super::cases::{BiasCase, Case, Factors, Operation};
 use super::data::{Generator, round};
 use crate::error::Result;
 use crate::reference::plain::{self, Groups};
@@ -93,13 +93,18 @@ impl Inputs {
         before
     }
 
-    /// As [`Inputs::rows_before`], for an output with one part per group.
+    /// As [`Inputs::rows_before`], for an output with one part per group. A layer that `accumulates`
+    /// adds to all of it.
     pub(super) fn groups_before(
         &self,
         length: usize,
         dtype: DType,
+        accumulates: bool,
         generator: &mut Generator,
     ) -> Vec<f32> {
+        if accumulates {
+            return generator.values(self.groups() * length, dtype);
+        }
         (0..self.groups()).flat_map(|group| self.old(group, length, dtype, generator)).collect()
     }
 
@@ -124,13 +129,15 @@ impl Inputs {
     }
 }
 
-/// What `operation` must give; `before` is what its output held.
+/// What `operation` must give; `before` is what its output held, to which a layer may add.
 pub(super) fn expected(
     case: &Case,
     operation: Operation,
     inputs: &Inputs,
     before: &[f32],
+    accumulates: bool,
 ) -> Result<Expected> {
+    let before = (before, accumulates);
     let values = sums(case, operation, inputs, before, f64::from)?;
     let magnitude = sums(case, operation, inputs, before, |value| f64::from(value).abs())?;
     Ok(Expected { values, magnitude })
@@ -141,7 +148,7 @@ fn sums(
     case: &Case,
     operation: Operation,
     inputs: &Inputs,
-    before: &[f32],
+    (before, accumulates): (&[f32], bool),
     convert: impl Fn(f32) -> f64 + Copy,
 ) -> Result<Vec<f64>> {
     let (n, k) = (case.out_features, case.in_features);
@@ -179,10 +186,12 @@ fn sums(
         }
     };
     let follows_rows = !matches!(operation, Operation::Wgrad | Operation::Dbias);
-    let has_bias = operation == Operation::Fprop && case.bias != super::BiasCase::None;
+    let has_bias =
+        operation == Operation::Fprop && !matches!(case.bias, BiasCase::None | BiasCase::Left);
     for (part, d) in d.chunks_mut(columns).enumerate() {
         let group = if follows_rows { inputs.group_of_row(part) } else { part };
-        let (alpha, beta) = (convert(inputs.alpha[group]), convert(inputs.beta[group]));
+        let alpha = convert(inputs.alpha[group]);
+        let beta = if accumulates { 1.0 } else { convert(inputs.beta[group]) };
         for (column, value) in d.iter_mut().enumerate() {
             *value *= alpha;
             if has_bias {

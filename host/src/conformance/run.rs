@@ -5,29 +5,30 @@ use half::{bf16, f16};
 use super::cases::{BiasCase, Case, Factors, Layout, Operation, SplitSource};
 use super::compare::{Location, compare};
 use super::data::Generator;
+use super::layer;
 use super::oracle::{Inputs, expected};
 use crate::backend::{Device, DeviceKind, Stream};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::functional::{
     Accumulate, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
 };
-use crate::grouped_linear::{Config, ForwardOptions, GroupedLinear, functional};
+use crate::grouped_linear::functional;
 use crate::plan::Factor;
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, Tensor};
 
 /// One output after a run.
-struct Output {
+pub(super) struct Output {
     /// The operation that computes it; for a layer, one of its parts.
     operation: Operation,
     dtype: DType,
-    /// What it held before.
-    before: Vec<f32>,
+    /// What it held before, if it is the caller's: elements past the experts' rows keep that.
+    before: Option<Vec<f32>>,
     after: Vec<f32>,
     /// The same, as bits.
     bits: Vec<u32>,
-    /// Whether elements past the experts' rows must keep what they held.
-    tail_is_kept: bool,
+    /// Whether a layer added to what it held.
+    accumulates: bool,
 }
 
 /// How a case ended that did not fail.
@@ -59,13 +60,16 @@ pub fn run_case_once(case: &Case, device: &Device) -> Result<Outcome, String> {
 
 fn run(case: &Case, device: &Device, times: usize) -> Result<Outcome, String> {
     let results = device.stream().and_then(|stream| {
-        let results =
-            (0..times).map(|_| outputs(case, &stream)).collect::<Result<Vec<Vec<Output>>>>()?;
+        // The last of several runs is the one in a graph, so that it is compared with an eager one.
+        let captured = |time: usize| case.layer.captured && time + 1 == times;
+        let results = (0..times)
+            .map(|time| outputs(case, &stream, captured(time)))
+            .collect::<Result<Vec<Vec<Output>>>>()?;
         stream.synchronize()?;
         Ok(results)
     });
     let gpu = device.id().kind != DeviceKind::Cpu;
-    if let (true, Some(reason)) = (gpu, case.gpu_refusal()) {
+    if let Some(reason) = case.refusal(gpu) {
         return match results {
             Err(error) if error.is_unsupported() => Ok(Outcome::Refused(reason)),
             Err(error) => Err(format!("refused ({reason}), but as something else: {error}")),
@@ -81,7 +85,7 @@ fn run(case: &Case, device: &Device, times: usize) -> Result<Outcome, String> {
     for (first, second) in others.iter().flat_map(|other| first.iter().zip(other)) {
         if let Some(index) = (0..first.bits.len()).find(|&i| first.bits[i] != second.bits[i]) {
             let live = live_elements(case, &inputs, first);
-            if index < live || first.tail_is_kept {
+            if index < live || first.before.is_some() {
                 return Err(format!(
                     "{:?}: two runs differ: {} and {} at {}",
                     first.operation,
@@ -97,21 +101,22 @@ fn run(case: &Case, device: &Device, times: usize) -> Result<Outcome, String> {
 
 fn check(case: &Case, inputs: &Inputs, output: &Output) -> Result<(), String> {
     let what = format!("{:?}", output.operation);
-    let want = expected(case, output.operation, inputs, &output.before)
+    let before = output.before.as_deref().unwrap_or_default();
+    let want = expected(case, output.operation, inputs, before, output.accumulates)
         .map_err(|error| format!("{what}: the oracle failed: {error}"))?;
     let live = live_elements(case, inputs, output);
     compare(&what, output.dtype, &output.after[..live], &want.values, &want.magnitude, &|index| {
         location(case, inputs, output.operation, index)
     })?;
-    if !output.tail_is_kept {
+    if output.before.is_none() {
         return Ok(());
     }
-    let kept = |index: &usize| output.after[*index].to_bits() != output.before[*index].to_bits();
+    let kept = |index: &usize| output.after[*index].to_bits() != before[*index].to_bits();
     match (live..output.after.len()).find(kept) {
         None => Ok(()),
         Some(index) => Err(format!(
             "{what}: element {index}, past the rows of all experts, held {} and now holds {}",
-            output.before[index], output.after[index]
+            before[index], output.after[index]
         )),
     }
 }
@@ -146,13 +151,13 @@ fn location(case: &Case, inputs: &Inputs, operation: Operation, index: usize) ->
 }
 
 /// The tensors that a case reads.
-struct Operands {
-    x: Tensor,
-    dy: Tensor,
-    weights: GroupedTensor,
-    bias: GroupedTensor,
-    row_scales: Tensor,
-    splits: Splits,
+pub(super) struct Operands {
+    pub x: Tensor,
+    pub dy: Tensor,
+    pub weights: GroupedTensor,
+    pub bias: GroupedTensor,
+    pub row_scales: Tensor,
+    pub splits: Splits,
     alpha: Tensor,
     beta: Tensor,
 }
@@ -167,8 +172,14 @@ impl Operands {
         Ok(Self {
             x: tensor(&[rows, k], &inputs.x)?,
             dy: tensor(&[rows, n], &inputs.dy)?,
-            weights: grouped(case, stream, &[groups, n, k], case.input, &inputs.weights)?,
-            bias: grouped(case, stream, &[groups, n], case.bias_type(), &inputs.bias)?,
+            weights: grouped(case.layout, stream, &[groups, n, k], case.input, &inputs.weights)?,
+            bias: grouped(
+                case.bias_layout(),
+                stream,
+                &[groups, n],
+                case.bias_type(),
+                &inputs.bias,
+            )?,
             row_scales: Tensor::from_slice(stream, &[rows], &inputs.row_scales)?,
             splits: splits(case, stream, &inputs.splits)?,
             alpha: factors(&inputs.alpha)?,
@@ -185,13 +196,13 @@ impl Operands {
     }
 }
 
-/// Computes the case once.
-fn outputs(case: &Case, stream: &Stream) -> Result<Vec<Output>> {
+/// Computes the case once; a layer in a graph, if `captured`.
+fn outputs(case: &Case, stream: &Stream, captured: bool) -> Result<Vec<Output>> {
     let mut generator = Generator::named(&case.to_string());
     let inputs = Inputs::new(case, &mut generator);
     let operands = Operands::new(case, &inputs, stream)?;
     if case.operation == Operation::Layer {
-        return layer(case, &inputs, &operands, stream, &mut generator);
+        return layer::outputs(case, &inputs, &operands, stream, &mut generator, captured);
     }
     let (groups, n, k) = (inputs.groups(), case.out_features, case.in_features);
     let (x, dy, splits) = (&operands.x, &operands.dy, &operands.splits);
@@ -202,7 +213,7 @@ fn outputs(case: &Case, stream: &Stream) -> Result<Vec<Output>> {
         inputs.rows_before(columns, case.output, &mut generator)
     } else {
         let length = if case.operation == Operation::Wgrad { n * k } else { n };
-        inputs.groups_before(length, case.output, &mut generator)
+        inputs.groups_before(length, case.output, false, &mut generator)
     };
     let row_scales = case.row_scaled().then_some(&operands.row_scales);
 
@@ -220,12 +231,12 @@ fn outputs(case: &Case, stream: &Stream) -> Result<Vec<Output>> {
             read_bits(stream, &dx)?
         }
         Operation::Wgrad => {
-            let mut dw = grouped(case, stream, &[groups, n, k], case.output, &before)?;
+            let mut dw = grouped(case.layout, stream, &[groups, n, k], case.output, &before)?;
             functional::wgrad(stream, &WgradArgs { dy, x, splits, options }, &mut dw)?;
             read_groups_bits(stream, &dw)?
         }
         Operation::Dbias => {
-            let mut db = grouped(case, stream, &[groups, n], case.output, &before)?;
+            let mut db = grouped(case.layout, stream, &[groups, n], case.output, &before)?;
             let accumulate = match case.factors {
                 Factors::Accumulate => Accumulate::Add,
                 _ => Accumulate::Overwrite,
@@ -240,70 +251,27 @@ fn outputs(case: &Case, stream: &Stream) -> Result<Vec<Output>> {
             read_bits(stream, &gradient)?
         }
     };
-    Ok(vec![output(case.operation, case.output, before, read, true)])
+    Ok(vec![output(case.operation, case.output, Some(before), read, false)])
 }
 
-/// Forward and backward of the layer; y is the caller's buffer, the gradients are new tensors.
-fn layer(
-    case: &Case,
-    inputs: &Inputs,
-    operands: &Operands,
-    stream: &Stream,
-    generator: &mut Generator,
-) -> Result<Vec<Output>> {
-    let (groups, n, k) = (inputs.groups(), case.out_features, case.in_features);
-    let config = Config { groups, in_features: k, out_features: n, dtype: case.input };
-    let bias = (case.bias != BiasCase::None).then(|| operands.bias.clone());
-    let layer = GroupedLinear::new(stream, config, operands.weights.clone(), bias)?;
-    let bias_row_scales = case.row_scaled().then_some(&operands.row_scales);
-    let options = ForwardOptions { bias_row_scales, kernel: case.kernel };
-
-    let before = inputs.rows_before(n, case.output, generator);
-    let mut y = Tensor::from_f32(stream, &[inputs.rows, n], case.output, &before)?;
-    let saved = layer.forward_into(stream, &operands.x, &operands.splits, options, &mut y)?;
-    let grads = layer.backward(stream, saved, &operands.dy)?;
-
-    let fresh = |operation, dtype, read| output(operation, dtype, Vec::new(), read, false);
-    let mut outputs = vec![
-        output(Operation::Fprop, case.output, before, read_bits(stream, &y)?, true),
-        fresh(Operation::Dgrad, case.output, read_bits(stream, &grads.dx)?),
-        fresh(Operation::Wgrad, case.output, read_groups_bits(stream, &grads.dw)?),
-    ];
-    match (&grads.db, case.bias) {
-        (None, BiasCase::None) => {}
-        (Some(db), bias) if bias != BiasCase::None => {
-            outputs.push(fresh(Operation::Dbias, db.dtype(), read_groups_bits(stream, db)?));
-        }
-        _ => return Err(Error::invalid("backward: db must exist exactly where there is a bias")),
-    }
-    match (&grads.dscales, case.row_scaled()) {
-        (None, false) => {}
-        (Some(gradient), true) => {
-            outputs.push(fresh(Operation::Dscales, DType::F32, read_bits(stream, gradient)?));
-        }
-        _ => return Err(Error::invalid("backward: dscales must exist exactly with row scales")),
-    }
-    Ok(outputs)
-}
-
-fn output(
+pub(super) fn output(
     operation: Operation,
     dtype: DType,
-    before: Vec<f32>,
+    before: Option<Vec<f32>>,
     (after, bits): (Vec<f32>, Vec<u32>),
-    tail_is_kept: bool,
+    accumulates: bool,
 ) -> Output {
-    Output { operation, dtype, before, after, bits, tail_is_kept }
+    Output { operation, dtype, before, after, bits, accumulates }
 }
 
-fn grouped(
-    case: &Case,
+pub(super) fn grouped(
+    layout: Layout,
     stream: &Stream,
     shape: &[usize],
     dtype: DType,
     values: &[f32],
 ) -> Result<GroupedTensor> {
-    match case.layout {
+    match layout {
         Layout::Packed => GroupedTensor::packed(Tensor::from_f32(stream, shape, dtype, values)?),
         Layout::Discrete => {
             let length: usize = shape[1..].iter().product();
@@ -332,7 +300,7 @@ fn splits(case: &Case, stream: &Stream, counts: &[usize]) -> Result<Splits> {
 }
 
 /// The elements as FP32 and as the bits that lie in memory.
-fn read_bits(stream: &Stream, tensor: &Tensor) -> Result<(Vec<f32>, Vec<u32>)> {
+pub(super) fn read_bits(stream: &Stream, tensor: &Tensor) -> Result<(Vec<f32>, Vec<u32>)> {
     let bits: Vec<u32> = match tensor.dtype() {
         DType::Bf16 => {
             tensor.to_vec::<bf16>(stream)?.iter().map(|v| u32::from(v.to_bits())).collect()
@@ -345,7 +313,10 @@ fn read_bits(stream: &Stream, tensor: &Tensor) -> Result<(Vec<f32>, Vec<u32>)> {
     Ok((tensor.to_f32(stream)?, bits))
 }
 
-fn read_groups_bits(stream: &Stream, tensor: &GroupedTensor) -> Result<(Vec<f32>, Vec<u32>)> {
+pub(super) fn read_groups_bits(
+    stream: &Stream,
+    tensor: &GroupedTensor,
+) -> Result<(Vec<f32>, Vec<u32>)> {
     let (mut values, mut bits) = (Vec::new(), Vec::new());
     for group in 0..tensor.groups() {
         let (part_values, part_bits) = read_bits(stream, &tensor.group(group)?)?;

@@ -1,13 +1,16 @@
 //! Backward: gradients of input, weights and bias.
 
+use super::delayed::PendingWgrad;
 use super::functional::{
-    Accumulate, DbiasArgs, DgradArgs, DscalesArgs, GemmOptions, WgradArgs, dbias, dgrad, dscales,
-    wgrad,
+    Accumulate, DbiasArgs, DgradArgs, DscalesArgs, WgradArgs, dbias, dgrad, dscales, wgrad,
 };
-use super::{GroupedLinear, Saved};
+use super::saved::{Saved, not_saved, operand};
+use super::sink::{GradSink, RowSink, Wgrad, gemm_options};
+use super::{Config, GroupedLinear};
 use crate::backend::Stream;
-use crate::error::{Error, Result};
-use crate::tensor::{DType, GroupedTensor, Tensor};
+use crate::error::Result;
+use crate::plan::{Overlaps, Pass, Plan};
+use crate::tensor::{GroupedTensor, Tensor};
 
 /// Gradients of one forward call.
 #[derive(Clone, Debug)]
@@ -16,60 +19,183 @@ pub struct Grads {
     pub dx: Tensor,
     /// Of the weights, `[N, K]` per group, packed in one tensor; zeros for groups without rows.
     pub dw: GroupedTensor,
-    /// Of the bias, `[N]` per group, packed; `None` for a layer without bias.
+    /// Of the bias, `[N]` per group, packed; `None` where forward added none.
     pub db: Option<GroupedTensor>,
     /// Of the bias row scales, FP32 `[T]`; `None` where forward had none.
     pub dscales: Option<Tensor>,
 }
 
+/// Which gradients backward computes, and where they go. By default: all that forward was told are
+/// needed, in new tensors.
+#[derive(Debug)]
+pub struct BackwardOptions<'a> {
+    /// Of the tokens, `[T, K]`, in any type that the pass can write; new ones have the layer's.
+    pub dx: RowSink<'a>,
+    /// Of the weights.
+    pub dw: Wgrad<'a>,
+    /// Of the bias; `None` computes none.
+    pub db: Option<GradSink<'a>>,
+    /// Of the row scales of the bias, FP32 `[T]`.
+    pub dscales: RowSink<'a>,
+}
+
+impl Default for BackwardOptions<'_> {
+    fn default() -> Self {
+        let (dw, db) = (Wgrad::default(), Some(GradSink::New));
+        Self { dx: RowSink::New, dw, db, dscales: RowSink::New }
+    }
+}
+
+/// The gradients that [`BackwardOptions`] ask for. Where the caller gave a buffer, this is a handle
+/// to it.
+#[derive(Debug, Default)]
+pub struct SelectedGrads {
+    /// Of the tokens, `[T, K]`.
+    pub dx: Option<Tensor>,
+    /// Of the weights, `[N, K]` per group.
+    pub dw: Option<GroupedTensor>,
+    /// The gradient of the weights, still to be computed.
+    pub pending: Option<PendingWgrad>,
+    /// Of the bias, `[N]` per group.
+    pub db: Option<GroupedTensor>,
+    /// Of the row scales of the bias, FP32 `[T]`.
+    pub dscales: Option<Tensor>,
+}
+
 impl GroupedLinear {
-    /// Gradients for the output gradient `dy [T, N]`. Input and parameters are kept as handles, so
-    /// they must still hold what forward saw.
+    /// Gradients for the output gradient `dy [T, N]`, in new tensors. Input and parameters are kept
+    /// as handles, so they must still hold what forward saw.
     ///
     /// Discrete parameters get gradients that are views of one packed tensor
     /// ([`GroupedTensor::group`]).
     ///
     /// # Errors
-    /// `dy` does not fit; out of memory; a driver failure.
+    /// `dy` does not fit; forward was told that a gradient of the tokens or of the weights is not
+    /// needed; out of memory; a driver failure.
     pub fn backward(&self, stream: &Stream, saved: Saved, dy: &Tensor) -> Result<Grads> {
-        let rows = saved.x.shape()[0];
-        let (groups, n, k) =
-            (self.config.groups, self.config.out_features, self.config.in_features);
-        if dy.shape() != [rows, n] {
-            return Err(Error::shape("dy", dy.shape(), format!("[{rows}, {n}]")));
-        }
-        if dy.dtype() != self.config.dtype {
-            return Err(Error::dtype("dy", dy.dtype(), self.config.dtype.to_string()));
-        }
-        let dtype = self.config.dtype;
-        let (splits, weights) = (&saved.splits, &saved.weights);
-        let options = GemmOptions { kernel: saved.kernel, ..GemmOptions::default() };
-
-        let mut dx = Tensor::empty(stream, &[rows, k], dtype)?;
-        dgrad(stream, &DgradArgs { dy, weights, splits, options }, &mut dx)?;
-
-        let mut dw = GroupedTensor::packed(Tensor::empty(stream, &[groups, n, k], dtype)?)?;
-        wgrad(stream, &WgradArgs { dy, x: &saved.x, splits, options }, &mut dw)?;
-
-        let row_scales = saved.bias_row_scales.as_ref();
-        let db = match &saved.bias {
-            None => None,
-            Some(bias) => {
-                let db = Tensor::empty(stream, &[groups, n], bias.dtype())?;
-                let mut db = GroupedTensor::packed(db)?;
-                let accumulate = Accumulate::Overwrite;
-                dbias(stream, &DbiasArgs { dy, splits, row_scales, accumulate }, &mut db)?;
-                Some(db)
-            }
-        };
-        let dscales = match (&saved.bias, row_scales) {
-            (Some(bias), Some(_)) => {
-                let mut gradient = Tensor::empty(stream, &[rows], DType::F32)?;
-                dscales(stream, &DscalesArgs { dy, bias, splits }, &mut gradient)?;
-                Some(gradient)
-            }
-            _ => None,
+        operand(&saved.weights, "dx")?;
+        operand(&saved.x, "dw")?;
+        let grads = self.backward_with(stream, saved, dy, BackwardOptions::default())?;
+        let SelectedGrads { dx: Some(dx), dw: Some(dw), db, dscales, .. } = grads else {
+            return Err(not_saved("dx or dw"));
         };
         Ok(Grads { dx, dw, db, dscales })
     }
+
+    /// The gradients that `options` ask for. Shapes, types, devices and overlaps of all buffers are
+    /// checked before anything is written.
+    ///
+    /// # Errors
+    /// `dy` or a buffer does not fit, buffers overlap each other or what is read; a gradient that
+    /// forward was told is not needed goes into a buffer or shall be computed later; out of memory; a
+    /// driver failure.
+    pub fn backward_with(
+        &self,
+        stream: &Stream,
+        saved: Saved,
+        dy: &Tensor,
+        options: BackwardOptions<'_>,
+    ) -> Result<SelectedGrads> {
+        let config = self.config;
+        check_options(&config, stream, &saved, dy, &options)?;
+        let Saved { rows, needs, x, weights, bias, bias_row_scales, splits, kernel } = saved;
+        let mut grads = SelectedGrads::default();
+
+        if let Some(weights) = weights {
+            let mut dx = options.dx.open(stream, &config.input(rows))?;
+            if let Some(dx) = &mut dx {
+                let options = gemm_options(kernel, Accumulate::Overwrite);
+                dgrad(stream, &DgradArgs { dy, weights: &weights, splits: &splits, options }, dx)?;
+            }
+            grads.dx = dx;
+        }
+        if let Some(x) = x {
+            match options.dw {
+                Wgrad::Now(sink) => {
+                    let (mut dw, accumulate) = sink.open(stream, &config.weights())?;
+                    let options = gemm_options(kernel, accumulate);
+                    let args = WgradArgs { dy, x: &x, splits: &splits, options };
+                    wgrad(stream, &args, &mut dw)?;
+                    grads.dw = Some(dw);
+                }
+                Wgrad::Delayed => {
+                    let (dy, splits) = (dy.clone(), splits.clone());
+                    grads.pending = Some(PendingWgrad::new(config, kernel, x, dy, splits));
+                }
+                Wgrad::Skip => {}
+            }
+        }
+        if let (true, Some(sink), Some(own)) = (needs.db, options.db, &self.bias) {
+            let spec = config.dbias(rows, own.dtype()).output();
+            let (mut db, accumulate) = sink.open(stream, &spec)?;
+            let row_scales = bias_row_scales.as_ref();
+            let args = DbiasArgs { dy, splits: &splits, row_scales, accumulate };
+            dbias(stream, &args, &mut db)?;
+            grads.db = Some(db);
+        }
+        if let Some(bias) = &bias {
+            let spec = config.dscales(rows, bias.dtype()).output();
+            let mut gradient = options.dscales.open(stream, &spec)?;
+            if let Some(gradient) = &mut gradient {
+                dscales(stream, &DscalesArgs { dy, bias, splits: &splits }, gradient)?;
+            }
+            grads.dscales = gradient;
+        }
+        Ok(grads)
+    }
+}
+
+/// Refuses what would be refused half-way.
+fn check_options(
+    config: &Config,
+    stream: &Stream,
+    saved: &Saved,
+    dy: &Tensor,
+    options: &BackwardOptions<'_>,
+) -> Result<()> {
+    let output = config.output(saved.rows);
+    dy.check("dy", &output.shape, output.dtype, stream)?;
+    let mut overlaps = Overlaps::default();
+    overlaps.read([dy].into_iter().chain(&saved.x).chain(&saved.bias_row_scales));
+    overlaps.read(saved.splits.device_tensor());
+    for parameter in [&saved.weights, &saved.bias].into_iter().flatten() {
+        overlaps.read(parameter.tensors());
+    }
+
+    let plan = |problem| Plan::new(problem, stream.device().target()).map(drop);
+    if let RowSink::Into(dx) = &options.dx {
+        operand(&saved.weights, "dx")?;
+        let input = config.input(saved.rows);
+        dx.check("dx", &input.shape, dx.dtype(), stream)?;
+        plan(config.product(Pass::Dgrad, saved.rows, dx.dtype(), saved.kernel))?;
+        overlaps.write([&**dx]);
+    }
+    match &options.dw {
+        Wgrad::Now(sink) => {
+            if let Some(dw) = sink.buffer() {
+                operand(&saved.x, "dw")?;
+                dw.check_packed("dw", &config.weights(), stream)?;
+                plan(config.product(Pass::Wgrad, saved.rows, dw.dtype(), saved.kernel))?;
+                overlaps.write(dw.tensors());
+            }
+        }
+        Wgrad::Delayed => operand(&saved.x, "dw").map(drop)?,
+        Wgrad::Skip => {}
+    }
+    if let Some(db) = options.db.as_ref().and_then(GradSink::buffer) {
+        if !saved.needs.db {
+            return Err(not_saved("db"));
+        }
+        let problem = config.dbias(saved.rows, db.dtype());
+        db.check_packed("db", &problem.output(), stream)?;
+        plan(problem)?;
+        overlaps.write(db.tensors());
+    }
+    if let RowSink::Into(gradient) = &options.dscales {
+        let bias = operand(&saved.bias, "dscales")?;
+        let want = config.dscales(saved.rows, bias.dtype()).output();
+        gradient.check("dscales", &want.shape, want.dtype, stream)?;
+        overlaps.write([&**gradient]);
+    }
+    overlaps.check()
 }

@@ -1,34 +1,63 @@
-//! Forward, and what it keeps for backward.
+//! Forward.
 
 use super::GroupedLinear;
 use super::functional::{FpropArgs, GemmOptions, fprop};
+use super::saved::Saved;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::KernelChoice;
 use crate::splits::Splits;
-use crate::tensor::{GroupedTensor, Tensor};
+use crate::tensor::Tensor;
+
+/// What forward does with the layer's bias.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum BiasUse<'a> {
+    /// `Y_g = X_g · W_gᵀ + b_g`, where the layer has a bias.
+    #[default]
+    Add,
+    /// `Y_r = X_r · W_gᵀ + s_r · b_g`: a factor for each token row, FP32, `[T]`. The layer must have
+    /// a bias.
+    RowScaled(&'a Tensor),
+    /// The bias is left to the caller, who adds [`GroupedLinear::bias`] later, say in the kernel that
+    /// follows. Backward then gives no gradient for it.
+    Leave,
+}
+
+/// Which gradients backward will be asked for. What none of them needs is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Needs {
+    /// Of the tokens; keeps the weights.
+    pub dx: bool,
+    /// Of the weights; keeps the tokens.
+    pub dw: bool,
+    /// Of the bias; keeps its row scales.
+    pub db: bool,
+    /// Of the row scales of the bias; keeps the bias.
+    pub dscales: bool,
+}
+
+impl Default for Needs {
+    /// All.
+    fn default() -> Self {
+        Self { dx: true, dw: true, db: true, dscales: true }
+    }
+}
 
 /// What one forward call may add to the plain product.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ForwardOptions<'a> {
-    /// Factor of the bias for each token row, FP32, `[T]`; the layer must have a bias.
-    pub bias_row_scales: Option<&'a Tensor>,
+    /// What happens to the bias.
+    pub bias: BiasUse<'a>,
+    /// What is kept for backward.
+    pub needs: Needs,
     /// Which kernel, forward and backward.
     pub kernel: KernelChoice,
 }
 
-/// What [`GroupedLinear::backward`] needs of a forward call: handles, no copies.
-///
-/// It is consumed by backward, so its memory is released as soon as nothing else holds it.
-#[derive(Debug)]
-#[must_use = "backward needs it; drop it explicitly where no gradient is wanted"]
-pub struct Saved {
-    pub(super) x: Tensor,
-    pub(super) weights: GroupedTensor,
-    pub(super) bias: Option<GroupedTensor>,
-    pub(super) bias_row_scales: Option<Tensor>,
-    pub(super) splits: Splits,
-    pub(super) kernel: KernelChoice,
+impl BiasUse<'_> {
+    pub(super) fn is_row_scaled(&self) -> bool {
+        matches!(self, Self::RowScaled(_))
+    }
 }
 
 impl GroupedLinear {
@@ -36,7 +65,8 @@ impl GroupedLinear {
     /// `Σ m_g` are unspecified.
     ///
     /// # Errors
-    /// Shapes, types, devices or splits that do not fit; out of memory; a driver failure.
+    /// Shapes, types, devices or splits that do not fit; row scales without a bias; out of memory; a
+    /// driver failure.
     pub fn forward(
         &self,
         stream: &Stream,
@@ -45,8 +75,7 @@ impl GroupedLinear {
         options: ForwardOptions<'_>,
     ) -> Result<(Tensor, Saved)> {
         self.check_input(x, splits)?;
-        let shape = [x.shape()[0], self.config.out_features];
-        let mut y = Tensor::empty(stream, &shape, self.config.dtype)?;
+        let mut y = self.config.output(x.shape()[0]).empty(stream)?;
         let saved = self.forward_into(stream, x, splits, options, &mut y)?;
         Ok((y, saved))
     }
@@ -65,22 +94,27 @@ impl GroupedLinear {
         y: &mut Tensor,
     ) -> Result<Saved> {
         self.check_input(x, splits)?;
-        let args = FpropArgs {
-            x,
-            weights: &self.weights,
-            splits,
-            bias: self.bias.as_ref(),
-            bias_row_scales: options.bias_row_scales,
-            options: GemmOptions { kernel: options.kernel, ..GemmOptions::default() },
+        let ForwardOptions { bias, kernel, .. } = options;
+        let (bias, bias_row_scales) = match bias {
+            BiasUse::Add => (self.bias.as_ref(), None),
+            BiasUse::RowScaled(scales) => (self.bias.as_ref(), Some(scales)),
+            BiasUse::Leave => (None, None),
         };
+        let gemm = GemmOptions { kernel, ..GemmOptions::default() };
+        let weights = &self.weights;
+        let args = FpropArgs { x, weights, splits, bias, bias_row_scales, options: gemm };
         fprop(stream, &args, y)?;
+
+        let (_, needs) = self.effective(&options);
         Ok(Saved {
-            x: x.clone(),
-            weights: self.weights.clone(),
-            bias: self.bias.clone(),
-            bias_row_scales: options.bias_row_scales.cloned(),
+            rows: x.shape()[0],
+            needs,
+            x: needs.dw.then(|| x.clone()),
+            weights: needs.dx.then(|| weights.clone()),
+            bias: bias.filter(|_| needs.dscales).cloned(),
+            bias_row_scales: bias_row_scales.filter(|_| needs.db).cloned(),
             splits: splits.clone(),
-            kernel: options.kernel,
+            kernel,
         })
     }
 

@@ -140,8 +140,7 @@ pub fn fprop(stream: &Stream, args: &FpropArgs<'_>, y: &mut Tensor) -> Result<()
     args.x.check_device("x", stream)?;
     check_weights(args.weights, (n, k), args.x.dtype(), stream)?;
     let bias = bias_kind(args, groups, n, rows, stream)?;
-    y.check("y", &[rows, n], y.dtype(), stream)?;
-    let problem = GemmProblem {
+    let problem: Problem = GemmProblem {
         pass: Pass::Fprop,
         groups,
         rows,
@@ -151,7 +150,10 @@ pub fn fprop(stream: &Stream, args: &FpropArgs<'_>, y: &mut Tensor) -> Result<()
         output: y.dtype(),
         bias,
         kernel: args.options.kernel,
-    };
+    }
+    .into();
+    let want = problem.output();
+    y.check("y", &want.shape, want.dtype, stream)?;
     let operands = GemmOperands {
         a: args.x,
         b: GroupedOperand::Groups(args.weights),
@@ -162,7 +164,7 @@ pub fn fprop(stream: &Stream, args: &FpropArgs<'_>, y: &mut Tensor) -> Result<()
         bias: args.bias,
         bias_row_scales: args.bias_row_scales,
     };
-    run(stream, problem.into(), &Operands::Gemm(operands), groups, rows)
+    run(stream, problem, &Operands::Gemm(operands), groups, rows)
 }
 
 /// `dX_g = alpha · dY_g · W_g + beta · dX_g`, into `dx [T, K]`.
@@ -175,8 +177,7 @@ pub fn dgrad(stream: &Stream, args: &DgradArgs<'_>, dx: &mut Tensor) -> Result<(
     let groups = args.weights.groups();
     args.dy.check_device("dy", stream)?;
     check_weights(args.weights, (n, k), args.dy.dtype(), stream)?;
-    dx.check("dx", &[rows, k], dx.dtype(), stream)?;
-    let problem = GemmProblem {
+    let problem: Problem = GemmProblem {
         pass: Pass::Dgrad,
         groups,
         rows,
@@ -186,7 +187,10 @@ pub fn dgrad(stream: &Stream, args: &DgradArgs<'_>, dx: &mut Tensor) -> Result<(
         output: dx.dtype(),
         bias: BiasKind::None,
         kernel: args.options.kernel,
-    };
+    }
+    .into();
+    let want = problem.output();
+    dx.check("dx", &want.shape, want.dtype, stream)?;
     let operands = GemmOperands {
         a: args.dy,
         b: GroupedOperand::Groups(args.weights),
@@ -197,7 +201,7 @@ pub fn dgrad(stream: &Stream, args: &DgradArgs<'_>, dx: &mut Tensor) -> Result<(
         bias: None,
         bias_row_scales: None,
     };
-    run(stream, problem.into(), &Operands::Gemm(operands), groups, rows)
+    run(stream, problem, &Operands::Gemm(operands), groups, rows)
 }
 
 /// `dW_g = alpha · dY_gᵀ · X_g + beta · dW_g`, into `dw [N, K]` per group. A group without rows gets
@@ -217,8 +221,7 @@ pub fn wgrad(stream: &Stream, args: &WgradArgs<'_>, dw: &mut GroupedTensor) -> R
     args.dy.check_device("dy", stream)?;
     args.x.check_device("x", stream)?;
     let groups = args.splits.groups();
-    dw.check("dw", groups, &[n, k], stream)?;
-    let problem = GemmProblem {
+    let problem: Problem = GemmProblem {
         pass: Pass::Wgrad,
         groups,
         rows,
@@ -228,7 +231,9 @@ pub fn wgrad(stream: &Stream, args: &WgradArgs<'_>, dw: &mut GroupedTensor) -> R
         output: dw.dtype(),
         bias: BiasKind::None,
         kernel: args.options.kernel,
-    };
+    }
+    .into();
+    dw.check_packed("dw", &problem.output(), stream)?;
     let operands = GemmOperands {
         a: args.dy,
         b: GroupedOperand::Rows(args.x),
@@ -239,7 +244,7 @@ pub fn wgrad(stream: &Stream, args: &WgradArgs<'_>, dw: &mut GroupedTensor) -> R
         bias: None,
         bias_row_scales: None,
     };
-    run(stream, problem.into(), &Operands::Gemm(operands), groups, rows)
+    run(stream, problem, &Operands::Gemm(operands), groups, rows)
 }
 
 /// `db_g[j] = Σ_rows dY[r, j] (· s_r)`, into `db [N]` per group, summed in FP32 in a fixed order.
@@ -250,12 +255,12 @@ pub fn dbias(stream: &Stream, args: &DbiasArgs<'_>, db: &mut GroupedTensor) -> R
     let (rows, n) = matrix("dy", args.dy)?;
     let groups = args.splits.groups();
     args.dy.check_device("dy", stream)?;
-    db.check("db", groups, &[n], stream)?;
     if let Some(scales) = args.row_scales {
         scales.check("row_scales", &[rows], DType::F32, stream)?;
     }
-    let problem =
-        DbiasProblem { groups, rows, out_features: n, input: args.dy.dtype(), output: db.dtype() };
+    let (input, output) = (args.dy.dtype(), db.dtype());
+    let problem: Problem = DbiasProblem { groups, rows, out_features: n, input, output }.into();
+    db.check_packed("db", &problem.output(), stream)?;
     let operands = DbiasOperands {
         dy: args.dy,
         row_scales: args.row_scales,
@@ -263,7 +268,7 @@ pub fn dbias(stream: &Stream, args: &DbiasArgs<'_>, db: &mut GroupedTensor) -> R
         splits: args.splits,
         accumulate: args.accumulate == Accumulate::Add,
     };
-    run(stream, problem.into(), &Operands::Dbias(operands), groups, rows)
+    run(stream, problem, &Operands::Dbias(operands), groups, rows)
 }
 
 /// `dscales[r] = Σ_j dY[r, j] · b_g(r)[j]`, into `dscales [T]` (FP32).
@@ -275,16 +280,12 @@ pub fn dscales(stream: &Stream, args: &DscalesArgs<'_>, dscales: &mut Tensor) ->
     let groups = args.bias.groups();
     args.dy.check_device("dy", stream)?;
     args.bias.check("bias", groups, &[n], stream)?;
-    dscales.check("dscales", &[rows], DType::F32, stream)?;
-    let problem = DscalesProblem {
-        groups,
-        rows,
-        out_features: n,
-        input: args.dy.dtype(),
-        bias: args.bias.dtype(),
-    };
+    let (input, bias) = (args.dy.dtype(), args.bias.dtype());
+    let problem: Problem = DscalesProblem { groups, rows, out_features: n, input, bias }.into();
+    let want = problem.output();
+    dscales.check("dscales", &want.shape, want.dtype, stream)?;
     let operands = DscalesOperands { dy: args.dy, bias: args.bias, dscales, splits: args.splits };
-    run(stream, problem.into(), &Operands::Dscales(operands), groups, rows)
+    run(stream, problem, &Operands::Dscales(operands), groups, rows)
 }
 
 fn run(

@@ -1,11 +1,19 @@
 //! The layer: parameters, forward, backward, and what is kept between the two.
 
 mod backward;
+mod delayed;
 mod forward;
 pub mod functional;
+mod infer;
+mod saved;
+mod sink;
 
-pub use self::backward::Grads;
-pub use self::forward::{ForwardOptions, Saved};
+pub use self::backward::{BackwardOptions, Grads, SelectedGrads};
+pub use self::delayed::{PendingWgrad, WgradStore};
+pub use self::forward::{BiasUse, ForwardOptions, Needs};
+pub use self::infer::LayerSpecs;
+pub use self::saved::{Saved, SavedBytes};
+pub use self::sink::{GradSink, RowSink, Wgrad};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan};

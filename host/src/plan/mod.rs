@@ -2,6 +2,7 @@
 //! refused here; carrying out a plan can fail only through the driver or through device splits.
 
 mod operands;
+mod overlaps;
 mod problem;
 
 use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
@@ -12,6 +13,7 @@ pub use self::operands::Factor;
 pub(crate) use self::operands::{
     DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, Operands,
 };
+pub(crate) use self::overlaps::Overlaps;
 pub use self::problem::{
     BiasKind, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Problem,
 };

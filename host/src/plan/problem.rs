@@ -5,7 +5,7 @@ use grouped_linear_kernels::variants::Role;
 
 use super::MAX_GROUPS;
 use crate::error::{Error, Result};
-use crate::tensor::DType;
+use crate::tensor::{DType, TensorSpec};
 
 /// Which kernel computes a product.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -111,6 +111,41 @@ impl From<DscalesProblem> for Problem {
 }
 
 impl Problem {
+    /// Shape and type of the result: what the launch checks its output against. Results with a part
+    /// per group are given as packed.
+    ///
+    /// ```
+    /// use grouped_linear::plan::{DbiasProblem, Problem};
+    /// use grouped_linear::{DType, TensorSpec};
+    /// let (input, output) = (DType::Bf16, DType::F32);
+    /// let dbias = DbiasProblem { groups: 3, rows: 100, out_features: 8, input, output };
+    /// let spec = Problem::from(dbias).output();
+    /// assert_eq!(spec, TensorSpec { shape: vec![3, 8], dtype: DType::F32 });
+    /// ```
+    pub fn output(&self) -> TensorSpec {
+        let (shape, dtype) = match *self {
+            Self::Gemm(GemmProblem {
+                pass,
+                groups,
+                rows,
+                in_features,
+                out_features,
+                output,
+                ..
+            }) => {
+                let shape = match pass {
+                    Pass::Fprop => vec![rows, out_features],
+                    Pass::Dgrad => vec![rows, in_features],
+                    Pass::Wgrad => vec![groups, out_features, in_features],
+                };
+                (shape, output)
+            }
+            Self::Dbias(dbias) => (vec![dbias.groups, dbias.out_features], dbias.output),
+            Self::Dscales(dscales) => (vec![dscales.rows], DType::F32),
+        };
+        TensorSpec { shape, dtype }
+    }
+
     /// What no engine takes.
     pub(super) fn check(&self) -> Result<()> {
         match self {

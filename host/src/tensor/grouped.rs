@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DType, Memory, Tensor};
+use super::{DType, Memory, Tensor, TensorSpec};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 
@@ -133,6 +133,11 @@ impl GroupedTensor {
         }
     }
 
+    /// Bytes of the elements of all groups.
+    pub fn byte_len(&self) -> usize {
+        self.tensors().iter().map(Tensor::byte_len).sum()
+    }
+
     /// Elements of one group.
     pub(crate) fn group_len(&self) -> usize {
         self.shape.iter().product()
@@ -168,6 +173,19 @@ impl GroupedTensor {
             return Err(Error::shape(what, &self.shape, format!("{shape:?} per group")));
         }
         self.first().check_device(what, stream)
+    }
+
+    /// As [`GroupedTensor::check`], against the packed form of what is needed.
+    pub(crate) fn check_packed(
+        &self,
+        what: &'static str,
+        want: &TensorSpec,
+        stream: &Stream,
+    ) -> Result<()> {
+        let [groups, ref shape @ ..] = *want.shape else {
+            return Err(Error::shape(what, &self.shape, "a part per group"));
+        };
+        self.check(what, groups, shape, stream)
     }
 
     fn first(&self) -> &Tensor {

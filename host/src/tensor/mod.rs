@@ -3,6 +3,7 @@
 mod dtype;
 mod grouped;
 mod memory;
+mod spec;
 
 use half::{bf16, f16};
 
@@ -10,6 +11,7 @@ pub use self::dtype::{DType, Element};
 pub use self::grouped::GroupedTensor;
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
+pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
 use crate::error::{Error, Kind, Result};
 

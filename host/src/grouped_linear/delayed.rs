@@ -1,0 +1,148 @@
+//! The gradient of the weights, computed after backward.
+
+use std::collections::VecDeque;
+
+use super::Config;
+use super::functional::{WgradArgs, wgrad};
+use super::sink::{GradSink, gemm_options};
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::plan::KernelChoice;
+use crate::splits::Splits;
+use crate::tensor::{GroupedTensor, Tensor};
+
+/// A gradient of the weights that is still to be computed: it owns what it reads, and needs neither
+/// the layer nor the weights.
+///
+/// ```
+/// # use grouped_linear::*;
+/// # let stream = Device::cpu().stream()?;
+/// # let config = Config { groups: 2, in_features: 8, out_features: 4, dtype: DType::Bf16 };
+/// # let weights = GroupedTensor::packed(Tensor::zeros(&stream, &[2, 4, 8], DType::Bf16)?)?;
+/// # let layer = GroupedLinear::new(&stream, config, weights, None)?;
+/// # let x = Tensor::from_f32(&stream, &[3, 8], DType::Bf16, &[1.0; 24])?;
+/// # let dy = Tensor::from_f32(&stream, &[3, 4], DType::Bf16, &[1.0; 12])?;
+/// # let splits = Splits::host(&[1, 2])?;
+/// # let (_, saved) = layer.forward(&stream, &x, &splits, ForwardOptions::default())?;
+/// let options = BackwardOptions { dw: Wgrad::Delayed, ..Default::default() };
+/// let grads = layer.backward_with(&stream, saved, &dy, options)?;
+/// let mut pending = grads.pending.expect("it was asked for");
+/// // … the gradient of the tokens goes on its way first …
+/// let mut main_grad = GroupedTensor::packed(Tensor::zeros(&stream, &[2, 4, 8], DType::F32)?)?;
+/// pending.run(&stream, GradSink::Accumulate(&mut main_grad))?;
+/// assert_eq!(main_grad.group(1)?.to_f32(&stream)?, [2.0; 32]);
+/// assert!(pending.run(&stream, GradSink::New).is_err()); // it has run
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the weights get no gradient until it runs; drop it explicitly where none is wanted"]
+pub struct PendingWgrad {
+    config: Config,
+    kernel: KernelChoice,
+    operands: Option<Operands>,
+}
+
+#[derive(Debug)]
+struct Operands {
+    x: Tensor,
+    dy: Tensor,
+    splits: Splits,
+}
+
+impl PendingWgrad {
+    pub(super) fn new(
+        config: Config,
+        kernel: KernelChoice,
+        x: Tensor,
+        dy: Tensor,
+        splits: Splits,
+    ) -> Self {
+        Self { config, kernel, operands: Some(Operands { x, dy, splits }) }
+    }
+
+    /// Computes the gradient and releases the operands. If it is refused, nothing is released and it
+    /// can be run again, into another sink.
+    ///
+    /// Inside [`Stream::capture`] the work is recorded, and the graph keeps the operands; give it a
+    /// buffer there, since nothing can be allocated.
+    ///
+    /// # Errors
+    /// It has run; the sink does not fit, or overlaps an operand; out of memory; a driver failure.
+    pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
+        let Some(Operands { x, dy, splits }) = &self.operands else {
+            return Err(Error::invalid(
+                "this gradient of the weights has been computed; each backward gives one to compute",
+            ));
+        };
+        let (mut dw, accumulate) = sink.open(stream, &self.config.weights())?;
+        let options = gemm_options(self.kernel, accumulate);
+        wgrad(stream, &WgradArgs { dy, x, splits, options }, &mut dw)?;
+        self.operands = None;
+        Ok(dw)
+    }
+
+    /// Whether [`PendingWgrad::run`] has succeeded.
+    pub fn has_run(&self) -> bool {
+        self.operands.is_none()
+    }
+
+    /// Bytes of the tokens, the output gradient and the splits that it keeps; 0 once it has run.
+    pub fn bytes(&self) -> usize {
+        self.operands.as_ref().map_or(0, |Operands { x, dy, splits }| {
+            x.byte_len() + dy.byte_len() + splits.device_tensor().map_or(0, Tensor::byte_len)
+        })
+    }
+}
+
+/// Gradients of weights that are still to be computed, first in, first out: what a pipeline schedule
+/// fills in backward and empties in its bubbles.
+#[derive(Debug, Default)]
+pub struct WgradStore(VecDeque<PendingWgrad>);
+
+impl WgradStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one at the end. One that has run is dropped.
+    pub fn push(&mut self, pending: PendingWgrad) {
+        if !pending.has_run() {
+            self.0.push_back(pending);
+        }
+    }
+
+    /// Computes the oldest and removes it. If it is refused, it stays the oldest.
+    ///
+    /// # Errors
+    /// The store is empty; otherwise as [`PendingWgrad::run`].
+    pub fn run_next(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
+        let Some(oldest) = self.0.front_mut() else {
+            return Err(Error::invalid("no gradient of weights is left to compute"));
+        };
+        let dw = oldest.run(stream, sink)?;
+        self.0.pop_front();
+        Ok(dw)
+    }
+
+    /// How many are left.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes that they keep.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(PendingWgrad::bytes).sum()
+    }
+}
+
+impl Extend<PendingWgrad> for WgradStore {
+    fn extend<T: IntoIterator<Item = PendingWgrad>>(&mut self, pending: T) {
+        pending.into_iter().for_each(|one| self.push(one));
+    }
+}

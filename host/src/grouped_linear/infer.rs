@@ -1,0 +1,162 @@
+//! Shapes and types of everything an operation gives, from sizes alone. What allocates asks here,
+//! too, so that what is inferred is what is made.
+
+use super::forward::Needs;
+use super::{BiasUse, Config, ForwardOptions, GroupedLinear};
+use crate::plan::{
+    BiasKind, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Plan, Problem, Target,
+};
+use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
+use crate::tensor::{DType, TensorSpec};
+
+/// What forward and backward of a layer give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LayerSpecs {
+    /// The output, `[T, N]`.
+    pub y: TensorSpec,
+    /// The tokens kept for backward, `[T, K]`.
+    pub saved_x: Option<TensorSpec>,
+    /// The row scales kept for backward, `[T]`.
+    pub saved_row_scales: Option<TensorSpec>,
+    /// The gradient of the tokens, `[T, K]`.
+    pub dx: Option<TensorSpec>,
+    /// The gradient of the weights, packed, `[G, N, K]`.
+    pub dw: Option<TensorSpec>,
+    /// The gradient of the bias, packed, `[G, N]`.
+    pub db: Option<TensorSpec>,
+    /// The gradient of the row scales, `[T]`.
+    pub dscales: Option<TensorSpec>,
+}
+
+impl Config {
+    /// A product of the layer without bias.
+    pub(super) fn product(
+        &self,
+        pass: Pass,
+        rows: usize,
+        output: DType,
+        kernel: KernelChoice,
+    ) -> Problem {
+        let Self { groups, in_features, out_features, dtype: input } = *self;
+        let bias = BiasKind::None;
+        GemmProblem { pass, groups, rows, in_features, out_features, input, output, bias, kernel }
+            .into()
+    }
+
+    /// The gradient of the bias.
+    pub(super) fn dbias(&self, rows: usize, output: DType) -> Problem {
+        let Self { groups, out_features, dtype: input, .. } = *self;
+        DbiasProblem { groups, rows, out_features, input, output }.into()
+    }
+
+    /// The gradient of the row scales.
+    pub(super) fn dscales(&self, rows: usize, bias: DType) -> Problem {
+        let Self { groups, out_features, dtype: input, .. } = *self;
+        DscalesProblem { groups, rows, out_features, input, bias }.into()
+    }
+
+    /// `[T, N]`.
+    pub(super) fn output(&self, rows: usize) -> TensorSpec {
+        self.product(Pass::Fprop, rows, self.dtype, KernelChoice::Auto).output()
+    }
+
+    /// `[T, K]`: the tokens and their gradient.
+    pub(super) fn input(&self, rows: usize) -> TensorSpec {
+        self.product(Pass::Dgrad, rows, self.dtype, KernelChoice::Auto).output()
+    }
+
+    /// `[G, N, K]`: the weights and their gradient, packed.
+    pub(super) fn weights(&self) -> TensorSpec {
+        self.product(Pass::Wgrad, 0, self.dtype, KernelChoice::Auto).output()
+    }
+}
+
+impl GroupedLinear {
+    /// Shapes and types of all that forward with these options and backward in new tensors give, for
+    /// `rows` token rows (T). Computes and allocates nothing.
+    ///
+    /// ```
+    /// # use grouped_linear::*;
+    /// # let stream = Device::cpu().stream()?;
+    /// # let config = Config { groups: 2, in_features: 8, out_features: 4, dtype: DType::Bf16 };
+    /// # let weights = GroupedTensor::packed(Tensor::zeros(&stream, &[2, 4, 8], DType::Bf16)?)?;
+    /// # let layer = GroupedLinear::new(&stream, config, weights, None)?;
+    /// let specs = layer.infer(10, &ForwardOptions::default());
+    /// assert_eq!(specs.y, TensorSpec { shape: vec![10, 4], dtype: DType::Bf16 });
+    /// assert_eq!(specs.dw.unwrap().shape, [2, 4, 8]);
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    pub fn infer(&self, rows: usize, options: &ForwardOptions<'_>) -> LayerSpecs {
+        let config = &self.config;
+        let (bias, needs) = self.effective(options);
+        let row_scales = || TensorSpec { shape: vec![rows], dtype: DType::F32 };
+        LayerSpecs {
+            y: config.output(rows),
+            saved_x: needs.dw.then(|| config.input(rows)),
+            saved_row_scales: (needs.db && options.bias.is_row_scaled()).then(row_scales),
+            dx: needs.dx.then(|| config.input(rows)),
+            dw: needs.dw.then(|| config.weights()),
+            db: bias.filter(|_| needs.db).map(|bias| config.dbias(rows, bias).output()),
+            dscales: bias.filter(|_| needs.dscales).map(|bias| config.dscales(rows, bias).output()),
+        }
+    }
+
+    /// Why forward and the gradients that `options` ask for cannot run on `target`, or cannot be
+    /// recorded there in a graph; `None` if they can. (Recording also needs outputs that exist:
+    /// nothing is allocated in a graph.) Nothing is launched.
+    ///
+    /// ```
+    /// # use grouped_linear::*;
+    /// # let stream = Device::cpu().stream()?;
+    /// # let config = Config { groups: 2, in_features: 7, out_features: 4, dtype: DType::Bf16 };
+    /// # let weights = GroupedTensor::packed(Tensor::zeros(&stream, &[2, 4, 7], DType::Bf16)?)?;
+    /// # let layer = GroupedLinear::new(&stream, config, weights, None)?;
+    /// use grouped_linear::plan::{GpuTarget, Target};
+    /// let gpu = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
+    /// let (splits, options) = (Splits::host(&[4, 6])?, ForwardOptions::default());
+    /// let why = |target, captured| layer.unsupported_reason(target, 10, &splits, &options, captured);
+    /// assert_eq!(why(Target::CPU, false), None);
+    /// assert!(why(Target::CPU, true).unwrap().contains("graph"));
+    /// assert!(why(Target { gpu: Some(gpu) }, false).unwrap().contains("multiples of 8"));
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    pub fn unsupported_reason(
+        &self,
+        target: Target,
+        rows: usize,
+        splits: &Splits,
+        options: &ForwardOptions<'_>,
+        captured: bool,
+    ) -> Option<String> {
+        if captured && target.gpu.is_none() {
+            return Some("the CPU reference records no graphs".to_owned());
+        }
+        if captured && splits.counts().is_some() {
+            return Some(HOST_SPLITS_IN_GRAPH.to_owned());
+        }
+        let (config, (bias, needs)) = (&self.config, self.effective(options));
+        let product = |pass| config.product(pass, rows, config.dtype, options.kernel);
+        let problems = [
+            Some(product(Pass::Fprop)),
+            needs.dx.then(|| product(Pass::Dgrad)),
+            needs.dw.then(|| product(Pass::Wgrad)),
+            bias.filter(|_| needs.db).map(|bias| config.dbias(rows, bias)),
+            bias.filter(|_| needs.dscales).map(|bias| config.dscales(rows, bias)),
+        ];
+        let refused = |problem| Plan::new(problem, target).err();
+        problems.into_iter().flatten().find_map(refused).map(|error| error.to_string())
+    }
+
+    /// The type of the bias that forward adds, and the gradients that there can be.
+    pub(super) fn effective(&self, options: &ForwardOptions<'_>) -> (Option<DType>, Needs) {
+        let bias = match options.bias {
+            BiasUse::Leave => None,
+            BiasUse::Add | BiasUse::RowScaled(_) => self.bias.as_ref(),
+        };
+        let Needs { dx, dw, db, dscales } = options.needs;
+        let db = db && bias.is_some();
+        let dscales = dscales && bias.is_some() && options.bias.is_row_scaled();
+        (bias.map(|bias| bias.dtype()), Needs { dx, dw, db, dscales })
+    }
+}

@@ -1,0 +1,185 @@
+//! What backward refuses, and that it has written nothing then.
+
+use grouped_linear::{
+    BackwardOptions, BiasUse, Config, DType, ForwardOptions, GradSink, GroupedLinear,
+    GroupedTensor, Needs, PendingWgrad, Result, RowSink, Saved, Splits, Stream, Tensor, Wgrad,
+    WgradStore,
+};
+
+use crate::fitting::{GROUPS, K, N, ROWS, Test, floats, packed};
+use crate::{INVALID, Refusal, refused};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("buffers that do not fit backward are refused", |e, s| refused(BUFFERS, e, s)),
+    ("gradients that nobody needed are refused", |e, s| refused(NEEDS, e, s)),
+    ("a delayed gradient runs once", |e, s| refused(DELAYED, e, s)),
+    ("a refused backward writes nothing", |engine, s| nothing_is_written(s).expect(engine)),
+    ("a refused delayed gradient can run again", |engine, s| runs_again(s).expect(engine)),
+];
+
+/// A layer after forward, and what backward is given.
+struct Step {
+    layer: GroupedLinear,
+    x: Tensor,
+    dy: Tensor,
+    saved: Saved,
+}
+
+impl Step {
+    fn new(stream: &Stream, has_bias: bool, row_scaled: bool, needs: Needs) -> Result<Self> {
+        let config = Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::F32 };
+        let bias = has_bias.then(|| packed(stream, &[GROUPS, N])).transpose()?;
+        let layer = GroupedLinear::new(stream, config, packed(stream, &[GROUPS, N, K])?, bias)?;
+        let (x, scales) = (floats(stream, &[ROWS, K])?, floats(stream, &[ROWS])?);
+        let bias = if row_scaled { BiasUse::RowScaled(&scales) } else { BiasUse::Add };
+        let options = ForwardOptions { bias, needs, ..ForwardOptions::default() };
+        let (_, saved) = layer.forward(stream, &x, &Splits::host(&[2, 3])?, options)?;
+        Ok(Self { layer, x, dy: floats(stream, &[ROWS, N])?, saved })
+    }
+
+    fn whole(stream: &Stream) -> Result<Self> {
+        Self::new(stream, true, true, Needs::default())
+    }
+
+    fn backward(self, stream: &Stream, options: BackwardOptions<'_>) -> Result<()> {
+        self.layer.backward_with(stream, self.saved, &self.dy, options).map(drop)
+    }
+}
+
+fn into_dx(dx: &mut Tensor) -> BackwardOptions<'_> {
+    BackwardOptions { dx: RowSink::Into(dx), ..Default::default() }
+}
+
+fn into_dw(dw: &mut GroupedTensor) -> BackwardOptions<'_> {
+    BackwardOptions { dw: GradSink::Accumulate(dw).into(), ..Default::default() }
+}
+
+fn into_db(db: &mut GroupedTensor) -> BackwardOptions<'_> {
+    BackwardOptions { db: Some(GradSink::Overwrite(db)), ..Default::default() }
+}
+
+const BUFFERS: &[Refusal] = &[
+    ("dx has the width of dy", "dx: shape [6, 16]", INVALID, |s| {
+        Step::whole(s)?.backward(s, into_dx(&mut floats(s, &[ROWS, N])?))
+    }),
+    ("dx holds integers", "output: element type i64", INVALID, |s| {
+        Step::whole(s)?.backward(s, into_dx(&mut Tensor::zeros(s, &[ROWS, K], DType::I64)?))
+    }),
+    ("dw is transposed", "dw: shape [8, 16]", INVALID, |s| {
+        Step::whole(s)?.backward(s, into_dw(&mut packed(s, &[GROUPS, K, N])?))
+    }),
+    ("dw for more groups", "dw: 3 groups", INVALID, |s| {
+        Step::whole(s)?.backward(s, into_dw(&mut packed(s, &[GROUPS + 1, N, K])?))
+    }),
+    ("dw in a type that FP32 products cannot write", "f32 for operands in f32", INVALID, |s| {
+        let dw = Tensor::zeros(s, &[GROUPS, N, K], DType::Bf16)?;
+        Step::whole(s)?.backward(s, into_dw(&mut GroupedTensor::packed(dw)?))
+    }),
+    ("db of other length", "db: shape [15]", INVALID, |s| {
+        Step::whole(s)?.backward(s, into_db(&mut packed(s, &[GROUPS, N - 1])?))
+    }),
+    ("dscales in BF16", "dscales: element type bf16", INVALID, |s| {
+        let mut dscales = Tensor::zeros(s, &[ROWS], DType::Bf16)?;
+        let dscales = RowSink::Into(&mut dscales);
+        Step::whole(s)?.backward(s, BackwardOptions { dscales, ..Default::default() })
+    }),
+    // Each launch alone would take these: dgrad does not read x.
+    ("dx is x", "overlaps another buffer or an operand", INVALID, |s| {
+        let step = Step::whole(s)?;
+        let mut dx = step.x.clone();
+        step.backward(s, into_dx(&mut dx))
+    }),
+    ("db is part of dw", "overlaps another buffer or an operand", INVALID, |s| {
+        let arena = floats(s, &[GROUPS * N * K])?;
+        let mut dw = GroupedTensor::packed(arena.reshape(&[GROUPS, N, K])?)?;
+        let last = arena.narrow(GROUPS * N * (K - 1), GROUPS * N)?;
+        let mut db = GroupedTensor::packed(last.reshape(&[GROUPS, N])?)?;
+        let db = Some(GradSink::Accumulate(&mut db));
+        Step::whole(s)?.backward(s, BackwardOptions { db, ..into_dw(&mut dw) })
+    }),
+];
+
+const NEEDS: &[Refusal] = &[
+    ("dx into a buffer", "dx was asked for, but forward kept nothing", INVALID, |s| {
+        let needs = Needs { dx: false, ..Needs::default() };
+        Step::new(s, true, false, needs)?.backward(s, into_dx(&mut floats(s, &[ROWS, K])?))
+    }),
+    ("dx by the plain backward", "dx was asked for, but forward kept nothing", INVALID, |s| {
+        let Step { layer, dy, saved, .. } =
+            Step::new(s, true, false, Needs { dx: false, ..Needs::default() })?;
+        layer.backward(s, saved, &dy).map(drop)
+    }),
+    ("dw into a buffer", "dw was asked for, but forward kept nothing", INVALID, |s| {
+        let needs = Needs { dw: false, ..Needs::default() };
+        Step::new(s, true, false, needs)?.backward(s, into_dw(&mut packed(s, &[GROUPS, N, K])?))
+    }),
+    ("dw later", "dw was asked for, but forward kept nothing", INVALID, |s| {
+        let needs = Needs { dw: false, ..Needs::default() };
+        let options = BackwardOptions { dw: Wgrad::Delayed, ..Default::default() };
+        Step::new(s, true, false, needs)?.backward(s, options)
+    }),
+    ("db of a layer without bias", "db was asked for, but forward kept nothing", INVALID, |s| {
+        let step = Step::new(s, false, false, Needs::default())?;
+        step.backward(s, into_db(&mut packed(s, &[GROUPS, N])?))
+    }),
+    ("dscales without row scales", "dscales was asked for", INVALID, |s| {
+        let mut dscales = floats(s, &[ROWS])?;
+        let dscales = RowSink::Into(&mut dscales);
+        let step = Step::new(s, true, false, Needs::default())?;
+        step.backward(s, BackwardOptions { dscales, ..Default::default() })
+    }),
+    ("row scales for a layer without bias", "without a bias", INVALID, |s| {
+        Step::new(s, false, true, Needs::default()).map(drop)
+    }),
+];
+
+const DELAYED: &[Refusal] = &[
+    ("a second run", "has been computed", INVALID, |s| {
+        let mut pending = delayed(s)?;
+        pending.run(s, GradSink::New)?;
+        pending.run(s, GradSink::New).map(drop)
+    }),
+    ("an empty store", "no gradient of weights is left", INVALID, |s| {
+        WgradStore::new().run_next(s, GradSink::New).map(drop)
+    }),
+    ("a sink that does not fit", "dw: shape [8, 16]", INVALID, |s| {
+        delayed(s)?.run(s, GradSink::Overwrite(&mut packed(s, &[GROUPS, K, N])?)).map(drop)
+    }),
+];
+
+fn delayed(stream: &Stream) -> Result<PendingWgrad> {
+    let step = Step::whole(stream)?;
+    let options = BackwardOptions { dw: Wgrad::Delayed, ..Default::default() };
+    let grads = step.layer.backward_with(stream, step.saved, &step.dy, options)?;
+    Ok(grads.pending.expect("it was asked for"))
+}
+
+/// The buffers are looked at together, before the first launch.
+fn nothing_is_written(stream: &Stream) -> Result<()> {
+    let sentinel = [7.0; ROWS * K];
+    let mut dx = Tensor::from_f32(stream, &[ROWS, K], DType::F32, &sentinel)?;
+    let mut db = packed(stream, &[GROUPS, N - 1])?;
+    let db = Some(GradSink::Overwrite(&mut db));
+    let outcome = Step::whole(stream)?.backward(stream, BackwardOptions { db, ..into_dx(&mut dx) });
+    assert!(outcome.is_err_and(|error| error.is_invalid_argument()));
+    assert_eq!(dx.to_f32(stream)?, sentinel);
+    Ok(())
+}
+
+fn runs_again(stream: &Stream) -> Result<()> {
+    let mut store = WgradStore::new();
+    store.push(delayed(stream)?);
+    store.push(delayed(stream)?);
+    let kept = store.bytes();
+    assert_eq!(kept, 2 * 4 * ROWS * (K + N));
+    let mut transposed = packed(stream, &[GROUPS, K, N])?;
+    let outcome = store.run_next(stream, GradSink::Overwrite(&mut transposed));
+    assert!(outcome.is_err_and(|error| error.is_invalid_argument()));
+    assert_eq!((store.len(), store.bytes()), (2, kept));
+    let mut dw = packed(stream, &[GROUPS, N, K])?;
+    store.run_next(stream, GradSink::Overwrite(&mut dw))?;
+    assert_eq!((store.len(), store.bytes()), (1, kept / 2));
+    store.run_next(stream, GradSink::Accumulate(&mut dw))?;
+    assert!(store.is_empty());
+    stream.synchronize()
+}
