@@ -1,11 +1,15 @@
-//! Host cost of a plan and of a forward call, and the speed of the CPU reference.
+//! Host cost of a plan, of a forward call, of the bare launches in it and of a replay, and the speed
+//! of the CPU reference.
 
 // The macros of criterion make public functions without documentation.
 #![allow(missing_docs)]
 
+mod bare;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use bare::Bare;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use grouped_linear::plan::{BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target};
 use grouped_linear::{
@@ -61,40 +65,54 @@ impl Call {
         })
     }
 
-    fn forward(&mut self) -> Result<()> {
+    fn forward(&mut self, stream: &Stream) -> Result<()> {
         let options = ForwardOptions::default();
-        let saved =
-            self.layer.forward_into(&self.stream, &self.x, &self.splits, options, &mut self.y)?;
+        let saved = self.layer.forward_into(stream, &self.x, &self.splits, options, &mut self.y)?;
         drop(saved);
         Ok(())
     }
 }
 
-/// Host time of a forward call into the caller's buffer: the GPU is never waited for inside the
-/// measured batches, and each batch is short enough for the launch queue.
+/// Calls of which the launch queue takes all without waiting.
+const BATCH: u64 = 100;
+
+/// Host time of work that the GPU is given: it is never waited for inside the measured batches.
+fn host_time(criterion: &mut Criterion, name: &str, stream: &Stream, mut work: impl FnMut()) {
+    criterion.bench_function(name, |bencher| {
+        bencher.iter_custom(|iterations| {
+            let mut total = Duration::ZERO;
+            let mut left = iterations;
+            while left > 0 {
+                let batch = left.min(BATCH);
+                let start = Instant::now();
+                (0..batch).for_each(|_| work());
+                total += start.elapsed();
+                stream.synchronize().expect("synchronize");
+                left -= batch;
+            }
+            total
+        });
+    });
+}
+
+/// A forward call into the caller's buffer, the launches in it without the call, and its replay.
 fn forward_host_cost(criterion: &mut Criterion) {
     let Ok(device) = Device::cuda(0) else {
         return println!("forward_host_cost: skipped: no CUDA device");
     };
     let config = Config { groups: 8, in_features: 256, out_features: 256, dtype: DType::Bf16 };
     let mut call = Call::new(&device, config, 1024).expect("operands");
-    criterion.bench_function("forward_host_cost", |bencher| {
-        bencher.iter_custom(|iterations| {
-            let mut total = Duration::ZERO;
-            let mut left = iterations;
-            while left > 0 {
-                let batch = left.min(100);
-                let start = Instant::now();
-                for _ in 0..batch {
-                    call.forward().expect("forward");
-                }
-                total += start.elapsed();
-                call.stream.synchronize().expect("synchronize");
-                left -= batch;
-            }
-            total
-        });
-    });
+    let stream = call.stream.clone();
+    call.forward(&stream).expect("forward");
+
+    host_time(criterion, "forward_host_cost", &stream, || call.forward(&stream).expect("forward"));
+
+    let bare = Bare::record(&stream, |lent| call.forward(lent)).expect("recorded launches");
+    println!("{} launches", bare.len());
+    host_time(criterion, "bare_launches", &stream, || bare.launch());
+
+    let graph = stream.capture(|stream| call.forward(stream)).expect("graph");
+    host_time(criterion, "replay_host_cost", &stream, || graph.launch(&stream).expect("replay"));
 }
 
 fn reference_forward(criterion: &mut Criterion) {
@@ -104,8 +122,9 @@ fn reference_forward(criterion: &mut Criterion) {
     for dtype in [DType::F32, DType::Bf16] {
         let config = Config { groups: 8, in_features: k, out_features: n, dtype };
         let mut call = Call::new(&Device::cpu(), config, rows).expect("operands");
+        let stream = call.stream.clone();
         group.bench_function(dtype.to_string(), |bencher| {
-            bencher.iter(|| call.forward().expect("forward"));
+            bencher.iter(|| call.forward(&stream).expect("forward"));
         });
     }
     group.finish();
