@@ -80,7 +80,7 @@ pub use crate::grouped_linear::{
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
 pub use crate::splits::Splits;
-pub use crate::tensor::{DType, Element, GroupedTensor, Tensor, TensorSpec};
+pub use crate::tensor::{DType, Element, GroupedTensor, ParamLayout, Tensor, TensorSpec};
 
 #[cfg(feature = "emulator")]
 pub use ptx_emulator::Arch;

@@ -1,10 +1,50 @@
 //! A parameter or gradient per group: packed in one tensor, or one tensor each.
 
+use std::fmt;
 use std::sync::Arc;
 
-use super::{DType, Memory, Tensor, TensorSpec};
+use super::{DType, Element, Memory, Tensor, TensorSpec, check_count};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::plan::MAX_GROUPS;
+
+/// How the tensors of the groups lie in memory, and how a checkpoint names them.
+///
+/// A layer's weights and its bias have a layout each, so there are six layers of the same values:
+///
+/// ```
+/// use grouped_linear::{Config, DType, Device, GroupedLinear, GroupedTensor, ParamLayout};
+/// let stream = Device::cpu().stream()?;
+/// let config = Config { groups: 4, in_features: 8, out_features: 16, dtype: DType::Bf16 };
+/// let layouts = [ParamLayout::Packed, ParamLayout::Discrete];
+/// for weights in layouts {
+///     for bias in layouts.map(Some).into_iter().chain([None]) {
+///         let bias = bias
+///             .map(|bias| GroupedTensor::zeros(&stream, bias, 4, &[16], DType::Bf16))
+///             .transpose()?;
+///         let weights = GroupedTensor::zeros(&stream, weights, 4, &[16, 8], DType::Bf16)?;
+///         let layer = GroupedLinear::new(&stream, config, weights, bias)?;
+///         assert_eq!(layer.weights().group(3)?.shape(), [16, 8]);
+///     }
+/// }
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParamLayout {
+    /// One tensor, `[groups, …]`.
+    Packed,
+    /// One tensor per group.
+    Discrete,
+}
+
+impl fmt::Display for ParamLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Packed => "packed",
+            Self::Discrete => "discrete",
+        })
+    }
+}
 
 /// One matrix (weights `[n, k]`) or vector (biases `[n]`) per group.
 ///
@@ -92,6 +132,120 @@ impl GroupedTensor {
         Ok(Self { parts: Parts::Discrete(tensors.into(), table), groups, shape })
     }
 
+    /// New memory of this layout with unspecified contents; `shape` is that of one group.
+    ///
+    /// # Errors
+    /// No groups or more than 4096, if discrete; a packed tensor of scalars; out of memory; a size
+    /// beyond the address space.
+    pub fn empty(
+        stream: &Stream,
+        layout: ParamLayout,
+        groups: usize,
+        shape: &[usize],
+        dtype: DType,
+    ) -> Result<Self> {
+        match layout {
+            ParamLayout::Packed => {
+                Self::packed(Tensor::empty(stream, &whole_shape(groups, shape), dtype)?)
+            }
+            // Tensors without elements would be no limit to their number.
+            ParamLayout::Discrete if groups > MAX_GROUPS => Err(Error::invalid(format!(
+                "discrete tensors: {groups} were asked for, 1 to {MAX_GROUPS} are possible"
+            ))),
+            ParamLayout::Discrete => {
+                let each = (0..groups).map(|_| Tensor::empty(stream, shape, dtype));
+                Self::discrete(stream, each.collect::<Result<_>>()?)
+            }
+        }
+    }
+
+    /// New memory of this layout, all zeros; `shape` is that of one group.
+    ///
+    /// # Errors
+    /// As [`GroupedTensor::empty`].
+    pub fn zeros(
+        stream: &Stream,
+        layout: ParamLayout,
+        groups: usize,
+        shape: &[usize],
+        dtype: DType,
+    ) -> Result<Self> {
+        let grouped = Self::empty(stream, layout, groups, shape, dtype)?;
+        for tensor in &mut grouped.handles() {
+            tensor.fill_zero(stream)?;
+        }
+        Ok(grouped)
+    }
+
+    /// New memory of this layout with the elements of `values`, group after group; `shape` is that
+    /// of one group.
+    ///
+    /// ```
+    /// use grouped_linear::{Device, GroupedTensor, ParamLayout};
+    /// let stream = Device::cpu().stream()?;
+    /// let values = [1.0f32, 2.0, 3.0, 4.0];
+    /// let bias = GroupedTensor::from_slice(&stream, ParamLayout::Discrete, 2, &[2], &values)?;
+    /// assert_eq!(bias.group(1)?.to_f32(&stream)?, [3.0, 4.0]);
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The number of values is not that of all groups' elements; otherwise as
+    /// [`GroupedTensor::empty`].
+    pub fn from_slice<T: Element>(
+        stream: &Stream,
+        layout: ParamLayout,
+        groups: usize,
+        shape: &[usize],
+        values: &[T],
+    ) -> Result<Self> {
+        let write = |tensor: &mut Tensor, values: &[T]| tensor.write(stream, values);
+        Self::empty_for(stream, layout, groups, shape, T::DTYPE, values.len())?.fill(values, write)
+    }
+
+    /// As [`GroupedTensor::from_slice`], with FP32 values rounded to nearest even.
+    ///
+    /// # Errors
+    /// `dtype` is an integer type; otherwise as [`GroupedTensor::from_slice`].
+    pub fn from_f32(
+        stream: &Stream,
+        layout: ParamLayout,
+        groups: usize,
+        shape: &[usize],
+        dtype: DType,
+        values: &[f32],
+    ) -> Result<Self> {
+        let write = |tensor: &mut Tensor, values: &[f32]| tensor.write_f32(stream, values);
+        Self::empty_for(stream, layout, groups, shape, dtype, values.len())?.fill(values, write)
+    }
+
+    /// As [`GroupedTensor::empty`], for a number of values that must be right.
+    fn empty_for(
+        stream: &Stream,
+        layout: ParamLayout,
+        groups: usize,
+        shape: &[usize],
+        dtype: DType,
+        values: usize,
+    ) -> Result<Self> {
+        check_count(&whole_shape(groups, shape), values)?;
+        Self::empty(stream, layout, groups, shape, dtype)
+    }
+
+    /// Writes as many values as there are elements.
+    fn fill<T>(
+        self,
+        mut values: &[T],
+        write: impl Fn(&mut Tensor, &[T]) -> Result<()>,
+    ) -> Result<Self> {
+        for tensor in &mut self.handles() {
+            let (first, others) = values.split_at(tensor.len());
+            write(tensor, first)?;
+            values = others;
+        }
+        Ok(self)
+    }
+
     /// Number of groups.
     pub fn groups(&self) -> usize {
         self.groups
@@ -107,9 +261,17 @@ impl GroupedTensor {
         self.first().dtype()
     }
 
+    /// Whether the groups lie in one tensor or in one each.
+    pub fn layout(&self) -> ParamLayout {
+        match self.parts {
+            Parts::Packed(_) => ParamLayout::Packed,
+            Parts::Discrete(..) => ParamLayout::Discrete,
+        }
+    }
+
     /// Whether all groups lie in one tensor.
     pub fn is_packed(&self) -> bool {
-        matches!(self.parts, Parts::Packed(_))
+        self.layout() == ParamLayout::Packed
     }
 
     /// The one tensor of a packed group, `[groups, …]`.
@@ -155,6 +317,11 @@ impl GroupedTensor {
         }
     }
 
+    /// A handle to every tensor that holds a part, in the order of the groups.
+    pub(crate) fn handles(&self) -> Vec<Tensor> {
+        self.tensors().to_vec()
+    }
+
     /// Checks groups, shape of one group and device; the type is the caller's to judge.
     pub(crate) fn check(
         &self,
@@ -191,4 +358,9 @@ impl GroupedTensor {
     fn first(&self) -> &Tensor {
         &self.tensors()[0]
     }
+}
+
+/// Shape of all groups in one tensor.
+fn whole_shape(groups: usize, shape: &[usize]) -> Vec<usize> {
+    [&[groups], shape].concat()
 }

@@ -8,8 +8,8 @@ mod spec;
 use half::{bf16, f16};
 
 pub use self::dtype::{DType, Element};
-pub use self::grouped::GroupedTensor;
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
+pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
 pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
@@ -170,6 +170,20 @@ impl Tensor {
         stream.queue().upload(&self.memory, self.offset, bytemuck::cast_slice(values))
     }
 
+    /// Overwrites all elements with their bytes, in this machine's order.
+    pub(crate) fn write_bytes(&mut self, stream: &Stream, bytes: &[u8]) -> Result<()> {
+        check_bytes(self, bytes.len())?;
+        self.check_device("tensor", stream)?;
+        stream.queue().upload(&self.memory, self.offset, bytes)
+    }
+
+    /// Waits for the stream and copies the bytes of all elements.
+    pub(crate) fn read_bytes(&self, stream: &Stream, bytes: &mut [u8]) -> Result<()> {
+        check_bytes(self, bytes.len())?;
+        self.check_device("tensor", stream)?;
+        stream.queue().download(&self.memory, self.offset, bytes)
+    }
+
     /// Overwrites all elements with FP32 values, rounded to the tensor's type (nearest even).
     ///
     /// # Errors
@@ -258,11 +272,10 @@ impl Tensor {
     /// # Errors
     /// `from` is not a stream of this tensor's device; out of memory; a driver failure.
     pub fn to_stream(&self, from: &Stream, to: &Stream) -> Result<Self> {
-        self.check_device("tensor", from)?;
         let mut bytes = vec![0u8; self.byte_len()];
-        from.queue().download(&self.memory, self.offset, &mut bytes)?;
-        let copy = Self::empty(to, &self.shape, self.dtype)?;
-        to.queue().upload(&copy.memory, copy.offset, &bytes)?;
+        self.read_bytes(from, &mut bytes)?;
+        let mut copy = Self::empty(to, &self.shape, self.dtype)?;
+        copy.write_bytes(to, &bytes)?;
         Ok(copy)
     }
 
@@ -348,4 +361,11 @@ fn check_count(shape: &[usize], count: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::shape("tensor", shape, format!("a shape of {count} elements")))
+}
+
+fn check_bytes(tensor: &Tensor, count: usize) -> Result<()> {
+    if tensor.byte_len() == count {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("tensor: it has {} bytes, not {count}", tensor.byte_len())))
 }
