@@ -1,6 +1,7 @@
 //! One error type. Its message says what was asked, what the limit is and what to do; its questions
 //! (`is_unsupported`, `is_no_driver`, …) let a program react without matching on text.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Shorthand for a result with this crate's [`Error`].
@@ -25,9 +26,9 @@ pub(crate) enum Kind {
     #[error("{0}")]
     Invalid(String),
     #[error("{what}: shape {got:?} was given, {want} is needed")]
-    Shape { what: &'static str, got: Vec<usize>, want: String },
+    Shape { what: Cow<'static, str>, got: Vec<usize>, want: String },
     #[error("{what}: element type {got} was given, {want} is needed")]
-    DType { what: &'static str, got: String, want: String },
+    DType { what: Cow<'static, str>, got: String, want: String },
     #[error(
         "{what} lies on {got}, but the stream belongs to {want}; copy it with Tensor::to_stream"
     )]
@@ -74,16 +75,20 @@ impl Error {
         Kind::Unsupported(message.into()).into()
     }
 
-    pub(crate) fn shape(what: &'static str, got: &[usize], want: impl Into<String>) -> Self {
-        Kind::Shape { what, got: got.to_vec(), want: want.into() }.into()
+    pub(crate) fn shape(
+        what: impl Into<Cow<'static, str>>,
+        got: &[usize],
+        want: impl Into<String>,
+    ) -> Self {
+        Kind::Shape { what: what.into(), got: got.to_vec(), want: want.into() }.into()
     }
 
     pub(crate) fn dtype(
-        what: &'static str,
+        what: impl Into<Cow<'static, str>>,
         got: impl fmt::Display,
         want: impl Into<String>,
     ) -> Self {
-        Kind::DType { what, got: got.to_string(), want: want.into() }.into()
+        Kind::DType { what: what.into(), got: got.to_string(), want: want.into() }.into()
     }
 
     /// An argument is wrong: shape, element type, device, overlap or value.

@@ -56,6 +56,8 @@ mod launch;
 mod setup;
 
 mod backend;
+#[cfg(feature = "safetensors")]
+pub mod checkpoint;
 #[doc(hidden)]
 pub mod conformance;
 mod error;

@@ -4,6 +4,8 @@
 //! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
 
 mod backward;
+#[cfg(feature = "safetensors")]
+mod checkpoint;
 mod device;
 mod fitting;
 
@@ -12,8 +14,8 @@ use std::process::ExitCode;
 use grouped_linear::functional::{self, DgradArgs, FpropArgs, GemmOptions, WgradArgs};
 use grouped_linear::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan};
 use grouped_linear::{
-    Config, DType, Error, Factor, ForwardOptions, GroupedLinear, GroupedTensor, Result, Splits,
-    Stream, Tensor,
+    Config, DType, Error, Factor, ForwardOptions, GroupedLinear, GroupedTensor, ParamLayout,
+    Result, Splits, Stream, Tensor,
 };
 use libtest_mimic::{Arguments, Trial};
 
@@ -268,6 +270,29 @@ const MEMORY: &[Refusal] = &[
     ("discrete tensors of different shapes", "discrete tensor: shape [4, 2]", INVALID, |s| {
         GroupedTensor::discrete(s, vec![floats(s, &[2, 4])?, floats(s, &[4, 2])?]).map(drop)
     }),
+    ("more discrete tensors than groups can be", "4097 were asked for", INVALID, |s| {
+        GroupedTensor::empty(s, ParamLayout::Discrete, 4097, &[0], DType::F32).map(drop)
+    }),
+    ("no discrete groups", "none were given", INVALID, |s| {
+        GroupedTensor::zeros(s, ParamLayout::Discrete, 0, &[2], DType::F32).map(drop)
+    }),
+    ("packed scalars", "packed tensor: shape [3]", INVALID, |s| {
+        GroupedTensor::zeros(s, ParamLayout::Packed, 3, &[], DType::F32).map(drop)
+    }),
+    ("values for fewer groups", "a shape of 4 elements", INVALID, |s| {
+        GroupedTensor::from_slice(s, ParamLayout::Discrete, 3, &[2], &[1.0f32; 4]).map(drop)
+    }),
+    ("values for more groups", "a shape of 8 elements", INVALID, |s| {
+        let values = [1.0; 8];
+        GroupedTensor::from_f32(s, ParamLayout::Packed, 3, &[2], DType::Bf16, &values).map(drop)
+    }),
+    ("groups of more bytes than addresses", "fewer than 2^63 bytes", INVALID, |s| {
+        GroupedTensor::from_f32(s, ParamLayout::Packed, usize::MAX, &[8], DType::F32, &[]).map(drop)
+    }),
+    ("floats into integers", "a floating-point type", INVALID, |s| {
+        let values = [1.0; 6];
+        GroupedTensor::from_f32(s, ParamLayout::Discrete, 3, &[2], DType::I32, &values).map(drop)
+    }),
     ("group out of range", "first dimension", INVALID, |s| {
         packed(s, &[GROUPS, N])?.group(GROUPS).map(drop)
     }),
@@ -370,6 +395,12 @@ const TESTS: &[(&str, Test)] = &[
     ("wrong sizes are refused", |e, s| refused(SIZES, e, s)),
     ("wrong memory is refused", |e, s| refused(MEMORY, e, s)),
     ("what does not fit the layer is refused", |e, s| refused(LAYER, e, s)),
+    #[cfg(feature = "safetensors")]
+    ("files that do not hold the layer are refused", |e, s| refused(checkpoint::CHECKPOINTS, e, s)),
+    #[cfg(feature = "safetensors")]
+    ("files that hold it are not refused", |engine, s| {
+        checkpoint::files_that_fit(s).expect(engine)
+    }),
     ("arguments that fit are not refused", |engine, s| arguments_that_fit(s).expect(engine)),
 ];
 

@@ -72,7 +72,7 @@ impl GroupedLinear {
             }
         }
         // What forward would refuse whatever the rows is refused now.
-        plan_forward(&config, bias.as_ref(), stream)?;
+        plan_forward(&config, bias.as_ref().map(GroupedTensor::dtype), stream)?;
         Ok(Self { config, weights, bias })
     }
 
@@ -92,7 +92,8 @@ impl GroupedLinear {
     }
 }
 
-fn plan_forward(config: &Config, bias: Option<&GroupedTensor>, stream: &Stream) -> Result<()> {
+/// Refuses sizes and types, that of the bias included, for which the device has no kernel.
+pub(crate) fn plan_forward(config: &Config, bias: Option<DType>, stream: &Stream) -> Result<()> {
     let &Config { groups, in_features, out_features, dtype } = config;
     let problem = GemmProblem {
         pass: Pass::Fprop,
@@ -102,7 +103,7 @@ fn plan_forward(config: &Config, bias: Option<&GroupedTensor>, stream: &Stream) 
         out_features,
         input: dtype,
         output: dtype,
-        bias: bias.map_or(BiasKind::None, |bias| BiasKind::Add(bias.dtype())),
+        bias: bias.map_or(BiasKind::None, BiasKind::Add),
         // The kernel is chosen with each forward; the readable one takes all sizes that any takes.
         kernel: KernelChoice::Simt,
     };

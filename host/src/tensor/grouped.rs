@@ -339,6 +339,10 @@ impl GroupedTensor {
         if self.shape != shape {
             return Err(Error::shape(what, &self.shape, format!("{shape:?} per group")));
         }
+        self.check_device(what, stream)
+    }
+
+    pub(crate) fn check_device(&self, what: &'static str, stream: &Stream) -> Result<()> {
         self.first().check_device(what, stream)
     }
 
@@ -363,4 +367,37 @@ impl GroupedTensor {
 /// Shape of all groups in one tensor.
 fn whole_shape(groups: usize, shape: &[usize]) -> Vec<usize> {
     [&[groups], shape].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Device;
+
+    #[test]
+    fn values_lie_where_the_layout_says() {
+        let stream = Device::cpu().stream().unwrap();
+        let values = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+        for layout in [ParamLayout::Packed, ParamLayout::Discrete] {
+            let (groups, shape) = (3, [1, 2]);
+            let zeros = GroupedTensor::zeros(&stream, layout, groups, &shape, DType::F32).unwrap();
+            let exact = GroupedTensor::from_slice(&stream, layout, groups, &shape, &values);
+            let rounded =
+                GroupedTensor::from_f32(&stream, layout, groups, &shape, DType::Bf16, &values);
+            let all = [(zeros, [0.0; 6]), (exact.unwrap(), values), (rounded.unwrap(), values)];
+            for (grouped, want) in &all {
+                assert_eq!((grouped.layout(), grouped.groups()), (layout, 3));
+                assert_eq!(grouped.is_packed(), layout == ParamLayout::Packed);
+                assert_eq!(grouped.tensors().len(), if grouped.is_packed() { 1 } else { 3 });
+                for (group, want) in want.chunks(2).enumerate() {
+                    let tensor = grouped.group(group).unwrap();
+                    assert_eq!(
+                        (tensor.shape(), &*tensor.to_f32(&stream).unwrap()),
+                        (&shape[..], want)
+                    );
+                }
+            }
+            assert_eq!(all[2].0.dtype(), DType::Bf16);
+        }
+    }
 }
