@@ -1,4 +1,4 @@
-//! The launches of a call without the call: what the driver alone costs.
+//! The driver's work in a call without the call.
 
 use std::ptr;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use grouped_linear::{Result, Stream, interop};
 /// The kernels that some work launches, with their arguments as recorded.
 pub struct Bare {
     stream: sys::CUstream,
-    /// Owns the arguments.
+    /// Owns nodes and arguments.
     graph: sys::CUgraph,
-    kernels: Vec<sys::CUDA_KERNEL_NODE_PARAMS>,
+    exec: sys::CUgraphExec,
+    kernels: Vec<(sys::CUgraphNode, sys::CUDA_KERNEL_NODE_PARAMS)>,
     /// Keeps the handle alive.
     _owner: Stream,
 }
@@ -37,7 +38,10 @@ impl Bare {
         };
         recorded?;
         let kernels = kernels(graph);
-        Ok(Self { stream, graph, kernels, _owner: owner.clone() })
+        let mut exec = ptr::null_mut();
+        // SAFETY: writes one handle.
+        check(unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, graph, 0) });
+        Ok(Self { stream, graph, exec, kernels, _owner: owner.clone() })
     }
 
     /// Number of launches.
@@ -45,9 +49,19 @@ impl Bare {
         self.kernels.len()
     }
 
-    /// Launches them all.
-    pub fn launch(&self) {
-        for kernel in &self.kernels {
+    /// What the library does: new arguments for all kernels of a graph, and one launch of it.
+    pub fn launch_as_graph(&self) {
+        for (node, kernel) in &self.kernels {
+            // SAFETY: the node is the graph's, its arguments live as long.
+            check(unsafe { sys::cuGraphExecKernelNodeSetParams_v2(self.exec, *node, kernel) });
+        }
+        // SAFETY: graph and stream are alive.
+        check(unsafe { sys::cuGraphLaunch(self.exec, self.stream) });
+    }
+
+    /// Launches one after the other.
+    pub fn launch_each(&self) {
+        for (_, kernel) in &self.kernels {
             // SAFETY: function and arguments are those of a launch that the library made; the graph
             // that owns the arguments lives.
             check(unsafe {
@@ -72,11 +86,13 @@ impl Bare {
 impl Drop for Bare {
     fn drop(&mut self) {
         // SAFETY: made by `record`, destroyed here only.
+        check(unsafe { sys::cuGraphExecDestroy(self.exec) });
+        // SAFETY: as above.
         check(unsafe { sys::cuGraphDestroy(self.graph) });
     }
 }
 
-fn kernels(graph: sys::CUgraph) -> Vec<sys::CUDA_KERNEL_NODE_PARAMS> {
+fn kernels(graph: sys::CUgraph) -> Vec<(sys::CUgraphNode, sys::CUDA_KERNEL_NODE_PARAMS)> {
     let mut count = 0;
     // SAFETY: without an array the function writes the number of nodes.
     check(unsafe { sys::cuGraphGetNodes(graph, ptr::null_mut(), &mut count) });
@@ -88,7 +104,7 @@ fn kernels(graph: sys::CUgraph) -> Vec<sys::CUDA_KERNEL_NODE_PARAMS> {
         unsafe {
             let mut parameters = std::mem::zeroed();
             check(sys::cuGraphKernelNodeGetParams_v2(node, &mut parameters));
-            parameters
+            (node, parameters)
         }
     };
     nodes.into_iter().map(parameters).collect()

@@ -1,5 +1,5 @@
-//! Host cost of a plan, of a forward call, of the bare launches in it and of a replay, and the speed
-//! of the CPU reference.
+//! Host cost of a plan, of a forward call, of the driver's part in it and of a replay, and the speed of
+//! the CPU reference.
 
 // The macros of criterion make public functions without documentation.
 #![allow(missing_docs)]
@@ -95,7 +95,8 @@ fn host_time(criterion: &mut Criterion, name: &str, stream: &Stream, mut work: i
     });
 }
 
-/// A forward call into the caller's buffer, the launches in it without the call, and its replay.
+/// A forward call into the caller's buffer, the driver's work in it without the call, the same as
+/// plain launches, and its replay.
 fn forward_host_cost(criterion: &mut Criterion) {
     let Ok(device) = Device::cuda(0) else {
         return println!("forward_host_cost: skipped: no CUDA device");
@@ -109,7 +110,8 @@ fn forward_host_cost(criterion: &mut Criterion) {
 
     let bare = Bare::record(&stream, |lent| call.forward(lent)).expect("recorded launches");
     println!("{} launches", bare.len());
-    host_time(criterion, "bare_launches", &stream, || bare.launch());
+    host_time(criterion, "driver_graph", &stream, || bare.launch_as_graph());
+    host_time(criterion, "driver_launches", &stream, || bare.launch_each());
 
     let graph = stream.capture(|stream| call.forward(stream)).expect("graph");
     host_time(criterion, "replay_host_cost", &stream, || graph.launch(&stream).expect("replay"));

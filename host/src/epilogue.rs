@@ -4,21 +4,20 @@
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{DbiasArgs, DscalesArgs};
 
-use crate::backend::Launcher;
 use crate::error::Result;
 use crate::gemm::element;
-use crate::launch::mismatch;
+use crate::launch::{Launches, mismatch};
 use crate::plan::{DbiasOperands, DscalesOperands, LaunchPlan, Plan, Problem};
 use crate::tensor::Tensor;
 
-/// Launches `dbias_partial` over segments of rows, then `dbias_reduce` over groups.
-pub(crate) fn launch_dbias(
-    launcher: &dyn Launcher,
+/// Adds `dbias_partial` over segments of rows, then `dbias_reduce` over groups.
+pub(crate) fn prepare_dbias(
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &DbiasOperands<'_>,
     table: u64,
     partial: u64,
+    launches: &mut Launches,
 ) -> Result<()> {
     let Problem::Dbias(problem) = &plan.problem else {
         return Err(mismatch());
@@ -39,18 +38,18 @@ pub(crate) fn launch_dbias(
         ..DbiasArgs::default()
     };
     for kernel in [&launch.kernel, &launch.reduce].into_iter().flatten() {
-        launcher.launch(kernel.row()?, kernel.grid, bytes_of(&args))?;
+        launches.push(kernel.row()?, kernel.grid, bytes_of(&args))?;
     }
     Ok(())
 }
 
-/// Launches `dscales`, one warp per row.
-pub(crate) fn launch_dscales(
-    launcher: &dyn Launcher,
+/// Adds `dscales`, one warp per row.
+pub(crate) fn prepare_dscales(
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &DscalesOperands<'_>,
     table: u64,
+    launches: &mut Launches,
 ) -> Result<()> {
     let (Problem::Dscales(problem), Some(kernel)) = (&plan.problem, &launch.kernel) else {
         return if launch.kernel.is_none() { Ok(()) } else { Err(mismatch()) };
@@ -68,5 +67,5 @@ pub(crate) fn launch_dscales(
         bias_type: element(problem.bias),
         ..DscalesArgs::default()
     };
-    launcher.launch(kernel.row()?, kernel.grid, bytes_of(&args))
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
 }

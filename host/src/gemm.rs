@@ -6,20 +6,21 @@ use grouped_linear_kernels::variants::{Role, Tile, kernel};
 
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
-use crate::launch::mismatch;
+use crate::launch::{Launches, mismatch};
 use crate::plan::{GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Pass, Plan, Problem};
 use crate::tensor::{DType, Parts, Tensor};
 
 /// Elements of the innermost box dimension: 128 bytes of a 16-bit type, the span of the swizzle.
 const SWIZZLE_ELEMENTS: u32 = 64;
 
-/// Launches the plan's kernel on the group table at `table`.
-pub(crate) fn launch(
+/// Adds the plan's kernel on the group table at `table`.
+pub(crate) fn prepare(
     launcher: &dyn Launcher,
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &GemmOperands<'_>,
     table: u64,
+    launches: &mut Launches,
 ) -> Result<()> {
     let Problem::Gemm(problem) = &plan.problem else {
         return Err(mismatch());
@@ -59,7 +60,7 @@ pub(crate) fn launch(
         reserved: 0,
         reserved2: 0,
     };
-    launcher.launch(kernel.row()?, kernel.grid, bytes_of(&args))
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
 }
 
 /// Elements from one index to the next, for the kernel that reads plain memory.

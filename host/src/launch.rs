@@ -1,6 +1,8 @@
 //! Carries out a plan on an engine that launches kernels: setup, then gemm or the epilogue's
 //! reductions, in stream order.
 
+use grouped_linear_kernels::variants::{KERNELS, Kernel};
+
 use crate::backend::Launcher;
 use crate::epilogue;
 use crate::error::{Error, Result};
@@ -8,7 +10,8 @@ use crate::gemm;
 use crate::plan::{Operands, Plan};
 use crate::setup;
 
-/// Runs `plan` on the queue. Nothing waits; scratch memory is the queue's.
+/// Runs `plan` on the queue. Nothing waits; scratch memory is the queue's. All launches are prepared
+/// before the first is handed over.
 pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>) -> Result<()> {
     let Some(launch) = &plan.launch else {
         return Err(Error::unsupported("a plan made for the CPU cannot run on a GPU; plan again"));
@@ -18,19 +21,90 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
     let table = workspace + launch.workspace.table as u64;
     let partial = workspace + launch.workspace.partial as u64;
 
-    setup::launch(launcher, plan, launch, operands, table)?;
+    let mut launches = Launches::default();
+    setup::prepare(launcher, plan, launch, operands, table, &mut launches)?;
     match operands {
-        Operands::Gemm(gemm) => gemm::launch(launcher, plan, launch, gemm, table),
+        Operands::Gemm(gemm) => gemm::prepare(launcher, plan, launch, gemm, table, &mut launches)?,
         Operands::Dbias(dbias) => {
-            epilogue::launch_dbias(launcher, plan, launch, dbias, table, partial)
+            epilogue::prepare_dbias(plan, launch, dbias, table, partial, &mut launches)?;
         }
         Operands::Dscales(dscales) => {
-            epilogue::launch_dscales(launcher, plan, launch, dscales, table)
+            epilogue::prepare_dscales(plan, launch, dscales, table, &mut launches)?;
         }
     }
+    launcher.submit(&launches)
 }
 
 /// The plan and the operands were made for different operations.
 pub(crate) fn mismatch() -> Error {
     Error::invalid("the plan was made for another operation than its operands")
+}
+
+/// The most kernels that one operation launches.
+const MOST: usize = 3;
+
+/// Bytes of the largest argument struct in the kernel table.
+const ARGS_BYTES: usize = {
+    let (mut row, mut most) = (0, 0);
+    while row < KERNELS.len() {
+        if KERNELS[row].args_bytes > most {
+            most = KERNELS[row].args_bytes;
+        }
+        row += 1;
+    }
+    most
+};
+
+/// The launches of one operation, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Launches([Option<Launch>; MOST]);
+
+/// A kernel, its grid, and its one by-value argument struct.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    pub kernel: &'static Kernel,
+    /// Blocks in x and y.
+    pub grid: [u32; 2],
+    args: [u8; ARGS_BYTES],
+}
+
+impl Launches {
+    /// Adds a launch; a grid without blocks is no work.
+    pub(crate) fn push(
+        &mut self,
+        kernel: &'static Kernel,
+        grid: [u32; 2],
+        args: &[u8],
+    ) -> Result<()> {
+        if args.len() != kernel.args_bytes {
+            return Err(Error::invalid(format!(
+                "kernel {} takes {} bytes of arguments, {} were given",
+                kernel.name,
+                kernel.args_bytes,
+                args.len()
+            )));
+        }
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        let mut bytes = [0; ARGS_BYTES];
+        let free = self.0.iter_mut().find(|place| place.is_none());
+        let (Some(place), Some(room)) = (free, bytes.get_mut(..args.len())) else {
+            return Err(Error::invalid(format!("{}: more than {MOST} launches", kernel.name)));
+        };
+        room.copy_from_slice(args);
+        *place = Some(Launch { kernel, grid, args: bytes });
+        Ok(())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Launch> {
+        self.0.iter().flatten()
+    }
+}
+
+impl Launch {
+    /// The argument struct, as the kernel reads it; the address has no alignment.
+    pub(crate) fn args(&self) -> &[u8] {
+        &self.args[..self.kernel.args_bytes.min(ARGS_BYTES)]
+    }
 }

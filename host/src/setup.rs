@@ -6,17 +6,18 @@ use grouped_linear_kernels::variants::{Role, kernel};
 
 use crate::backend::Launcher;
 use crate::error::{Error, Kind, Result};
-use crate::launch::mismatch;
+use crate::launch::{Launches, mismatch};
 use crate::plan::{Factor, GemmOperands, GroupedOperand, LaunchPlan, Operands, Plan, Problem};
 use crate::tensor::Tensor;
 
-/// Launches `pointer_setup`, which checks the splits and fills the group table at `table`.
-pub(crate) fn launch(
+/// Adds `pointer_setup`, which checks the splits and fills the group table at `table`.
+pub(crate) fn prepare(
     launcher: &dyn Launcher,
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &Operands<'_>,
     table: u64,
+    launches: &mut Launches,
 ) -> Result<()> {
     let (tile_m, tile_n) = launch.tile;
     let mut args = SetupArgs {
@@ -50,7 +51,7 @@ pub(crate) fn launch(
 
     let row = kernel(Role::PointerSetup)
         .ok_or_else(|| Error::unsupported("the kernel table has no pointer_setup"))?;
-    launcher.launch(row, [1, 1], bytes_of(&args))
+    launches.push(row, [1, 1], bytes_of(&args))
 }
 
 /// What `pointer_setup` found wrong, for whoever synchronises.

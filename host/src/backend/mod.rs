@@ -20,13 +20,13 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use grouped_linear_kernels::abi::TensorMap;
-use grouped_linear_kernels::variants::Kernel;
 
 pub use self::device::{Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, Stream};
 #[cfg(feature = "emulator")]
 pub use self::emulated::EmulatorOptions;
 pub(crate) use self::map::MapDescriptor;
 use crate::error::{Error, Result};
+use crate::launch::Launches;
 use crate::plan::{Operands, Plan};
 use crate::tensor::{AddressTable, Memory, Tensor};
 
@@ -101,8 +101,8 @@ pub(crate) trait Launcher: Queue {
     /// Encodes a tensor map with 128-byte swizzle, 256-byte L2 promotion and zero fill.
     fn encode(&self, descriptor: &MapDescriptor) -> Result<TensorMap>;
 
-    /// Launches `kernel` with one by-value argument struct of `kernel.args_bytes` bytes.
-    fn launch(&self, kernel: &'static Kernel, grid: [u32; 2], args: &[u8]) -> Result<()>;
+    /// Adds the launches of one operation, in order.
+    fn submit(&self, launches: &Launches) -> Result<()>;
 
     /// Address of at least `bytes` bytes of scratch memory that later work on this queue may reuse
     /// in order; 256-byte aligned.
@@ -126,19 +126,6 @@ fn place(memory: &Memory, offset: usize) -> Result<u64> {
             "the tensor lies in host memory; copy it to the GPU with Tensor::to_stream",
         )),
     }
-}
-
-/// Refuses an argument struct of another size than the kernel's.
-fn check_arguments(kernel: &Kernel, args: &[u8]) -> Result<()> {
-    if args.len() == kernel.args_bytes {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "kernel {} takes {} bytes of arguments, {} were given",
-        kernel.name,
-        kernel.args_bytes,
-        args.len()
-    )))
 }
 
 /// A number for a new stream, different among all engines; 0 is never given out.

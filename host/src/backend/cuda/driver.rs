@@ -6,8 +6,8 @@ use std::fmt;
 use libloading::Library;
 
 use super::ffi::{
-    Code, CuContext, CuEvent, CuFunction, CuGraph, CuGraphExec, CuModule, CuPool, CuStream,
-    CuTensorMap, LaunchConfig, MemPoolProps, code,
+    Code, CuContext, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuModule, CuPool,
+    CuStream, CuTensorMap, KernelNodeParams, LaunchConfig, MemPoolProps, code,
 };
 use crate::error::{Error, Kind, Result};
 use crate::ptx::MINIMUM_CUDA;
@@ -103,6 +103,12 @@ driver_table! {
     cuStreamEndCapture => stream_end_capture(stream: CuStream, graph: *mut CuGraph);
     cuStreamIsCapturing => stream_is_capturing(stream: CuStream, status: *mut u32);
     cuThreadExchangeStreamCaptureMode => thread_exchange_capture_mode(mode: *mut u32);
+    cuGraphCreate => graph_create(graph: *mut CuGraph, flags: u32);
+    cuGraphAddKernelNode_v2 => graph_add_kernel_node(
+        node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, after_count: usize,
+        parameters: *const KernelNodeParams);
+    cuGraphExecKernelNodeSetParams_v2 => graph_exec_kernel_node_set_params(
+        exec: CuGraphExec, node: CuGraphNode, parameters: *const KernelNodeParams);
     cuGraphInstantiateWithFlags => graph_instantiate(
         exec: *mut CuGraphExec, graph: CuGraph, flags: u64);
     cuGraphLaunch => graph_launch(exec: CuGraphExec, stream: CuStream);

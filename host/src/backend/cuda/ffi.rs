@@ -21,6 +21,7 @@ pub(super) enum ModuleTag {}
 pub(super) enum FunctionTag {}
 pub(super) enum GraphTag {}
 pub(super) enum GraphExecTag {}
+pub(super) enum GraphNodeTag {}
 
 pub(super) type CuContext = Handle<ContextTag>;
 pub(super) type CuPool = Handle<PoolTag>;
@@ -30,6 +31,7 @@ pub(super) type CuModule = Handle<ModuleTag>;
 pub(super) type CuFunction = Handle<FunctionTag>;
 pub(super) type CuGraph = Handle<GraphTag>;
 pub(super) type CuGraphExec = Handle<GraphExecTag>;
+pub(super) type CuGraphNode = Handle<GraphNodeTag>;
 
 // SAFETY: a handle is a name that only the driver dereferences, and the driver documents its
 // functions as callable from any thread; owners of handles destroy them once, in `Drop`.
@@ -90,6 +92,21 @@ pub(super) struct LaunchAttribute {
     pub id: u32,
     pub pad: u32,
     pub value: [u32; 16],
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v2`.
+#[repr(C)]
+pub(super) struct KernelNodeParams {
+    pub function: CuFunction,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+    pub parameters: *mut *mut c_void,
+    pub extra: *mut *mut c_void,
+    /// A `CUkernel`, where there is no function.
+    pub kernel: *mut c_void,
+    /// The current context if null.
+    pub context: CuContext,
 }
 
 /// `CUmemPoolProps`.

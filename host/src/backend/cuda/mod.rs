@@ -2,7 +2,7 @@
 //!
 //! In the order of use: `driver` (the table and its errors), `context` (a GPU: primary context,
 //! memory pool), `stream_core` and `stream` (queues), `memory`, `event`, `status`, `module` (PTX to
-//! functions), `tensor_map`, `graph`.
+//! functions), `tensor_map`, `graph`, `sequence` (the launches of one operation as a graph).
 //!
 //! Rules that hold throughout:
 //! - **A context is never closed, a module never unloaded**; everything else is destroyed by the
@@ -19,6 +19,7 @@ mod ffi;
 mod graph;
 mod memory;
 mod module;
+mod sequence;
 mod status;
 mod stream;
 mod stream_core;

@@ -6,20 +6,20 @@ use std::ptr;
 use std::sync::Arc;
 
 use grouped_linear_kernels::abi::TensorMap;
-use grouped_linear_kernels::variants::Kernel;
 
 use super::context::Context;
 use super::event::Event;
 use super::ffi::{CuStream, LaunchAttribute, LaunchConfig, launch_attribute};
 use super::graph::CudaGraph;
 use super::memory::{Allocation, KeepAlive};
+use super::sequence::Sequences;
 use super::stream_core::StreamCore;
 use super::tensor_map;
 use crate::backend::{
-    DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph, address_table,
-    check_arguments, place,
+    DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph, address_table, place,
 };
 use crate::error::{Error, Result};
+use crate::launch::{Launch, Launches};
 use crate::plan::{Operands, Plan};
 use crate::tensor::{AddressTable, Memory, Tensor};
 
@@ -52,6 +52,35 @@ impl CudaStream {
     /// The driver's handle.
     pub(crate) fn raw(&self) -> *mut c_void {
         self.0.handle().raw()
+    }
+
+    /// Adds one kernel; the caller has the turn.
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let context = self.0.context();
+        let kernel = launch.kernel;
+        let function = context.modules().function(context, kernel)?;
+        let mut cluster =
+            LaunchAttribute { id: launch_attribute::CLUSTER_DIMENSION, pad: 0, value: [0; 16] };
+        cluster.value[..3].copy_from_slice(&[kernel.cluster, 1, 1]);
+        let config = LaunchConfig {
+            grid: [launch.grid[0], launch.grid[1], 1],
+            block: [kernel.threads, 1, 1],
+            shared_bytes: kernel.shared_bytes,
+            stream: self.0.handle(),
+            attributes: &raw mut cluster,
+            attribute_count: u32::from(kernel.cluster > 1),
+        };
+        let mut parameters = [launch.args().as_ptr().cast_mut().cast::<c_void>()];
+        // SAFETY: as in `submit`; the driver copies the arguments during the call, from any
+        // alignment.
+        unsafe {
+            context.driver().launch_kernel_ex(
+                &config,
+                function,
+                parameters.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        }
     }
 
     fn note_use(&self, memory: &Memory) {
@@ -185,32 +214,17 @@ impl Launcher for CudaStream {
         tensor_map::encode(self.0.context().driver(), descriptor)
     }
 
-    fn launch(&self, kernel: &'static Kernel, grid: [u32; 2], args: &[u8]) -> Result<()> {
-        check_arguments(kernel, args)?;
-        if grid.contains(&0) {
-            return Ok(());
+    fn submit(&self, launches: &Launches) -> Result<()> {
+        let (_turn, _) = self.0.turn()?;
+        if Sequences::take(launches) && !self.0.is_capturing() {
+            // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both
+            // sides. What the addresses in the arguments mean is for the plan's operands, which
+            // `launch::run` has checked and noted. The stream is alive and not capturing.
+            return unsafe {
+                self.0.sequences().launch(self.0.context(), launches, self.0.handle())
+            };
         }
-        let (_turn, driver) = self.0.turn()?;
-        let context = self.0.context();
-        let function = context.modules().function(context, kernel)?;
-        let mut cluster =
-            LaunchAttribute { id: launch_attribute::CLUSTER_DIMENSION, pad: 0, value: [0; 16] };
-        cluster.value[..3].copy_from_slice(&[kernel.cluster, 1, 1]);
-        let config = LaunchConfig {
-            grid: [grid[0], grid[1], 1],
-            block: [kernel.threads, 1, 1],
-            shared_bytes: kernel.shared_bytes,
-            stream: self.0.handle(),
-            attributes: &raw mut cluster,
-            attribute_count: u32::from(kernel.cluster > 1),
-        };
-        let mut parameters = [args.as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the kernel has one parameter of `args_bytes` bytes (one table states both sides),
-        // which the driver copies during the call, from any alignment. What the addresses in the
-        // arguments mean is for the plan's operands, which `launch::run` has checked and noted.
-        unsafe {
-            driver.launch_kernel_ex(&config, function, parameters.as_mut_ptr(), ptr::null_mut())
-        }
+        launches.iter().try_for_each(|launch| self.launch(launch))
     }
 
     fn workspace(&self, bytes: usize) -> Result<u64> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::context::{Context, Obstacle, Relaxed};
 use super::driver::Driver;
@@ -10,6 +10,7 @@ use super::event::Event;
 use super::ffi::{CuContext, CuGraph, CuStream, flag};
 use super::lock;
 use super::memory::{Block, KeepAlive, Release};
+use super::sequence::Sequences;
 use super::status::StatusBlock;
 use crate::backend::turn::{Turn, TurnGuard};
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ pub(super) struct StreamCore {
     turn: Turn,
     /// Whether `state.capture` is set; changes under `turn`.
     recording: AtomicBool,
+    /// Used under `turn`.
+    sequences: Mutex<Sequences>,
     state: Mutex<State>,
 }
 
@@ -120,6 +123,7 @@ impl StreamCore {
             status: Arc::new(status),
             turn: Turn::default(),
             recording: AtomicBool::new(false),
+            sequences: Mutex::default(),
             state: Mutex::default(),
         })
     }
@@ -134,6 +138,11 @@ impl StreamCore {
 
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The operations that were launched here.
+    pub(super) fn sequences(&self) -> MutexGuard<'_, Sequences> {
+        lock(&self.sequences)
     }
 
     /// Lets this thread alone add work until the guard goes; nests. Makes the context current.

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use grouped_linear_kernels::abi::TensorMap;
-use grouped_linear_kernels::variants::Kernel;
 
 use super::gpu::{Gpu, Operation};
 use super::graph::{Capture, EmulatedGraph};
@@ -14,10 +13,11 @@ use super::status::StatusBlock;
 use super::tensor_map;
 use crate::backend::turn::{Turn, TurnGuard};
 use crate::backend::{
-    DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph, address_table,
-    check_arguments, lock, next_queue_number, place,
+    DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph, address_table, lock,
+    next_queue_number, place,
 };
 use crate::error::{Error, Result};
+use crate::launch::Launches;
 use crate::plan::{Operands, Plan};
 use crate::tensor::{AddressTable, Memory, Tensor};
 
@@ -218,14 +218,13 @@ impl Launcher for EmulatedQueue {
         tensor_map::encode(descriptor, self.gpu.arch())
     }
 
-    fn launch(&self, kernel: &'static Kernel, grid: [u32; 2], args: &[u8]) -> Result<()> {
-        check_arguments(kernel, args)?;
-        if grid.contains(&0) {
-            return Ok(());
-        }
+    fn submit(&self, launches: &Launches) -> Result<()> {
         let _turn = self.turn()?;
-        let id = self.gpu.kernel(kernel)?;
-        self.add(Operation::Launch { kernel, id, grid, args: args.into() })
+        launches.iter().try_for_each(|launch| {
+            let (kernel, grid) = (launch.kernel, launch.grid);
+            let id = self.gpu.kernel(kernel)?;
+            self.add(Operation::Launch { kernel, id, grid, args: launch.args().into() })
+        })
     }
 
     fn workspace(&self, bytes: usize) -> Result<u64> {

@@ -13,6 +13,7 @@ use super::gpu::Gpu;
 use super::queue::EmulatedQueue;
 use crate::backend::{Launcher, Queue};
 use crate::error::{Error, Result};
+use crate::launch::Launches;
 use crate::tensor::{DType, Memory, Tensor};
 use crate::{Device, Stream, interop};
 
@@ -48,7 +49,9 @@ fn gpu() -> Arc<Gpu> {
 fn store(queue: &EmulatedQueue, address: u64) -> Result<()> {
     let mut args = vec![0; setup_kernel().args_bytes];
     args[..8].copy_from_slice(&address.to_le_bytes());
-    queue.launch(setup_kernel(), [1, 1], &args)
+    let mut launches = Launches::default();
+    launches.push(setup_kernel(), [1, 1], &args)?;
+    queue.submit(&launches)
 }
 
 fn bytes(queue: &EmulatedQueue, memory: &Memory) -> Result<[u8; 8]> {

@@ -8,6 +8,7 @@ use super::super::ffi;
 
 #[test]
 fn structs_have_the_drivers_layout() {
+    use sys::CUDA_KERNEL_NODE_PARAMS_v2 as Node;
     assert_eq!(size_of::<ffi::LaunchConfig>(), size_of::<sys::CUlaunchConfig>());
     assert_eq!(align_of::<ffi::LaunchConfig>(), align_of::<sys::CUlaunchConfig>());
     let offsets = [
@@ -20,6 +21,15 @@ fn structs_have_the_drivers_layout() {
         (offset_of!(ffi::LaunchConfig, stream), offset_of!(sys::CUlaunchConfig, hStream)),
         (offset_of!(ffi::LaunchConfig, attributes), offset_of!(sys::CUlaunchConfig, attrs)),
         (offset_of!(ffi::LaunchConfig, attribute_count), offset_of!(sys::CUlaunchConfig, numAttrs)),
+        (offset_of!(ffi::KernelNodeParams, function), offset_of!(Node, func)),
+        (offset_of!(ffi::KernelNodeParams, grid), offset_of!(Node, gridDimX)),
+        (offset_of!(ffi::KernelNodeParams, block), offset_of!(Node, blockDimX)),
+        (offset_of!(ffi::KernelNodeParams, shared_bytes), offset_of!(Node, sharedMemBytes)),
+        (offset_of!(ffi::KernelNodeParams, parameters), offset_of!(Node, kernelParams)),
+        (offset_of!(ffi::KernelNodeParams, extra), offset_of!(Node, extra)),
+        (offset_of!(ffi::KernelNodeParams, kernel), offset_of!(Node, kern)),
+        (offset_of!(ffi::KernelNodeParams, context), offset_of!(Node, ctx)),
+        (size_of::<ffi::KernelNodeParams>(), size_of::<Node>()),
         (offset_of!(ffi::LaunchAttribute, id), offset_of!(sys::CUlaunchAttribute, id)),
         (offset_of!(ffi::LaunchAttribute, value), offset_of!(sys::CUlaunchAttribute, value)),
         (0, offset_of!(sys::CUlaunchAttributeValue, clusterDim)),

@@ -26,7 +26,6 @@ static char failing[64];
 static int failing_code;
 static int streams, event_count;
 static Event *events[1024];
-static char module_name[64] = "?";
 
 static void note(const char *format, ...) {
     va_list arguments;
@@ -138,6 +137,26 @@ int cuStreamEndCapture(Stream *stream, void **graph) {
     return 0;
 }
 int cuStreamIsCapturing(Stream *stream, unsigned *status) { *status = stream->capturing; return 0; }
+typedef struct { void *function; unsigned grid[3], block[3], shared; void **parameters, **extra, *kernel, *context; } Node;
+static void note_node(const char *what, const Node *node) {
+    note("%s %s: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", what, (char *)node->function,
+         node->grid[0], node->grid[1], node->block[0], node->shared, *(u64 *)node->parameters[0]);
+}
+int cuGraphCreate(void **graph, unsigned flags) { ENTER("cuGraphCreate") *graph = (void *)0x3100; return flags; }
+int cuGraphAddKernelNode_v2(size_t *node, void *graph, const size_t *after, size_t count, const Node *parameters) {
+    (void)graph;
+    ENTER("cuGraphAddKernelNode_v2")
+    *node = count ? after[0] + 1 : 0x3201;
+    note_node("node", parameters);
+    return count > 1;
+}
+int cuGraphExecKernelNodeSetParams_v2(void *exec, size_t node, const Node *parameters) {
+    (void)exec;
+    ENTER("cuGraphExecKernelNodeSetParams_v2")
+    note("%zu ", node - 0x3200);
+    note_node("set", parameters);
+    return 0;
+}
 int cuGraphInstantiateWithFlags(void **exec, void *graph, u64 flags) {
     (void)graph; (void)flags;
     ENTER("cuGraphInstantiateWithFlags")
@@ -185,8 +204,7 @@ int cuModuleLoadDataEx(void **module, const char *image, unsigned count, const u
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     (void)module;
     ENTER("cuModuleGetFunction")
-    strncpy(module_name, name, sizeof module_name - 1);
-    *function = module_name;
+    *function = strdup(name);
     return 0;
 }
 int cuFuncGetAttribute(int *value, int attribute, void *function) { (void)function; *value = attribute == 4 ? 168 : attribute == 0 ? 384 : 0; return 0; }

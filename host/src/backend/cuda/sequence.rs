@@ -1,0 +1,158 @@
+//! The launches of one operation as a graph that is launched again and again with new arguments.
+//!
+//! Giving the driver new arguments for two kernels and launching the graph takes it a quarter of the
+//! time of two launches, and the second kernel follows the first sooner (docs/benchmarks.md, "Host
+//! cost"). The order of work is the same: a graph runs like one piece of work of its stream.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use grouped_linear_kernels::variants::Role;
+
+use super::context::{Context, Relaxed};
+use super::ffi::{
+    CuContext, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuStream, KernelNodeParams,
+};
+use crate::error::Result;
+use crate::launch::{Launch, Launches};
+
+/// The sequences of one stream. Every kind of operation has its own kernels, so there are few.
+#[derive(Debug, Default)]
+pub(super) struct Sequences(Vec<Sequence>);
+
+/// Kernels that run one after the other.
+#[derive(Debug)]
+struct Sequence {
+    context: &'static Context,
+    roles: Vec<Role>,
+    /// The nodes belong to it, so it stays.
+    graph: CuGraph,
+    nodes: Vec<(CuGraphNode, CuFunction)>,
+    exec: CuGraphExec,
+}
+
+impl Sequences {
+    /// Whether the launches can be a sequence and gain by it. Nodes would need an attribute for
+    /// clusters.
+    pub(super) fn take(launches: &Launches) -> bool {
+        launches.iter().nth(1).is_some() && launches.iter().all(|launch| launch.kernel.cluster == 1)
+    }
+
+    /// Adds the launches to the stream.
+    ///
+    /// # Safety
+    /// As [`Driver::launch_kernel_ex`](super::driver::Driver::launch_kernel_ex) for each of them; the
+    /// stream is alive and not capturing, and always the same.
+    pub(super) unsafe fn launch(
+        &mut self,
+        context: &'static Context,
+        launches: &Launches,
+        stream: CuStream,
+    ) -> Result<()> {
+        let same = |sequence: &Sequence| {
+            sequence.roles.iter().eq(launches.iter().map(|launch| &launch.kernel.role))
+        };
+        let place = match self.0.iter().position(same) {
+            Some(place) => place,
+            None => {
+                self.0.push(Sequence::new(context, launches)?);
+                self.0.len() - 1
+            }
+        };
+        // SAFETY: the caller's promise is the callee's.
+        unsafe { self.0[place].launch(launches, stream) }
+    }
+}
+
+impl Sequence {
+    fn new(context: &'static Context, launches: &Launches) -> Result<Self> {
+        let driver = context.bind()?;
+        // Another stream of this thread may be recording, which this has nothing to do with.
+        let _relaxed = Relaxed::enter(driver);
+        let mut sequence = Self {
+            context,
+            roles: launches.iter().map(|launch| launch.kernel.role).collect(),
+            graph: CuGraph::NULL,
+            nodes: Vec::new(),
+            exec: CuGraphExec::NULL,
+        };
+        // SAFETY: writes one handle; flags must be 0.
+        unsafe { driver.graph_create(&mut sequence.graph, 0)? };
+        for launch in launches.iter() {
+            let function = context.modules().function(context, launch.kernel)?;
+            let mut node = CuGraphNode::NULL;
+            let after = sequence.nodes.last().map(|(node, _)| *node);
+            let (before, count) =
+                after.as_ref().map_or((ptr::null(), 0), |node| (ptr::from_ref(node), 1));
+            with_parameters(launch, function, |parameters| {
+                // SAFETY: writes one handle; graph and nodes are alive. The driver copies the
+                // arguments, of the size that the kernel declares, during the call.
+                unsafe {
+                    driver.graph_add_kernel_node(
+                        &mut node,
+                        sequence.graph,
+                        before,
+                        count,
+                        parameters,
+                    )
+                }
+            })?;
+            sequence.nodes.push((node, function));
+        }
+        // SAFETY: writes one handle.
+        unsafe { driver.graph_instantiate(&mut sequence.exec, sequence.graph, 0)? };
+        Ok(sequence)
+    }
+
+    /// # Safety
+    /// As [`Sequences::launch`].
+    unsafe fn launch(&self, launches: &Launches, stream: CuStream) -> Result<()> {
+        let driver = self.context.driver();
+        for (launch, (node, function)) in launches.iter().zip(&self.nodes) {
+            with_parameters(launch, *function, |parameters| {
+                // SAFETY: graph and node are alive and the function is the node's. The driver copies
+                // the arguments during the call; launches that were added before keep theirs.
+                unsafe { driver.graph_exec_kernel_node_set_params(self.exec, *node, parameters) }
+            })?;
+        }
+        // SAFETY: graph and stream are alive; what the arguments mean is the caller's promise.
+        unsafe { driver.graph_launch(self.exec, stream) }
+    }
+}
+
+impl Drop for Sequence {
+    fn drop(&mut self) {
+        let Ok(driver) = self.context.bind() else { return };
+        let _relaxed = Relaxed::enter(driver);
+        // SAFETY: made by `new`, destroyed here only. The driver lets launches end that were added.
+        // In a destructor failures have nobody to go to.
+        unsafe {
+            if !self.exec.is_null() {
+                let _ = driver.graph_exec_destroy(self.exec);
+            }
+            if !self.graph.is_null() {
+                let _ = driver.graph_destroy(self.graph);
+            }
+        }
+    }
+}
+
+/// Calls `act` with the launch in the driver's form, which is valid during the call.
+fn with_parameters<R>(
+    launch: &Launch,
+    function: CuFunction,
+    act: impl FnOnce(*const KernelNodeParams) -> R,
+) -> R {
+    let mut arguments = [launch.args().as_ptr().cast_mut().cast::<c_void>()];
+    let parameters = KernelNodeParams {
+        function,
+        grid: [launch.grid[0], launch.grid[1], 1],
+        block: [launch.kernel.threads, 1, 1],
+        shared_bytes: launch.kernel.shared_bytes,
+        parameters: arguments.as_mut_ptr(),
+        extra: ptr::null_mut(),
+        kernel: ptr::null_mut(),
+        context: CuContext::NULL,
+    };
+    act(&parameters)
+}
