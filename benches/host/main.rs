@@ -13,8 +13,8 @@ use bare::Bare;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use grouped_linear::plan::{BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target};
 use grouped_linear::{
-    Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Result, Splits, Stream,
-    Tensor,
+    CapturedLayer, Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Result,
+    Splits, Stream, Tensor,
 };
 
 /// A plan for a GPU is plain arithmetic, so every machine can measure it.
@@ -115,6 +115,13 @@ fn forward_host_cost(criterion: &mut Criterion) {
 
     let graph = stream.capture(|stream| call.forward(stream)).expect("graph");
     host_time(criterion, "replay_host_cost", &stream, || graph.launch(&stream).expect("replay"));
+
+    let mut captured = CapturedLayer::new(call.layer.clone());
+    host_time(criterion, "captured_layer_host_cost", &stream, || {
+        let Call { x, y, splits, .. } = &mut call;
+        let options = ForwardOptions::default();
+        drop(captured.forward_into(&stream, x, splits, options, y).expect("replay"));
+    });
 }
 
 fn reference_forward(criterion: &mut Criterion) {

@@ -76,8 +76,9 @@ pub use crate::grouped_linear::functional::{
     self, Accumulate, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
 };
 pub use crate::grouped_linear::{
-    BackwardOptions, BiasUse, Config, ForwardOptions, GradSink, Grads, GroupedLinear, LayerSpecs,
-    Needs, PendingWgrad, RowSink, Saved, SavedBytes, SelectedGrads, Wgrad, WgradStore,
+    BackwardOptions, BiasUse, Captured, CapturedLayer, Config, ForwardOptions, GradSink, Grads,
+    GroupedLinear, LayerSpecs, Needs, PendingWgrad, RowSink, Saved, SavedBytes, SelectedGrads,
+    Wgrad, WgradStore,
 };
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};

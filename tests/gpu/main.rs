@@ -6,6 +6,7 @@
 //! `tests/conformance`.
 
 mod capture;
+mod captured;
 mod device;
 mod host;
 mod interop;
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
     let checks: Vec<Check> = [
         replay::checks(),
         capture::checks(),
+        captured::checks(),
         streams::checks(),
         large::checks(),
         memory::checks(),

@@ -46,6 +46,22 @@ impl Default for BackwardOptions<'_> {
     }
 }
 
+impl BackwardOptions<'_> {
+    /// The same options, for a shorter time.
+    pub(super) fn reborrow(&mut self) -> BackwardOptions<'_> {
+        BackwardOptions {
+            dx: self.dx.reborrow(),
+            dw: match &mut self.dw {
+                Wgrad::Now(sink) => Wgrad::Now(sink.reborrow()),
+                Wgrad::Delayed => Wgrad::Delayed,
+                Wgrad::Skip => Wgrad::Skip,
+            },
+            db: self.db.as_mut().map(GradSink::reborrow),
+            dscales: self.dscales.reborrow(),
+        }
+    }
+}
+
 /// The gradients that [`BackwardOptions`] ask for. Where the caller gave a buffer, this is a handle
 /// to it.
 #[derive(Debug, Default)]

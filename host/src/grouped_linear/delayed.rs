@@ -42,7 +42,7 @@ pub struct PendingWgrad {
     operands: Option<Operands>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Operands {
     x: Tensor,
     dy: Tensor,
@@ -69,16 +69,32 @@ impl PendingWgrad {
     /// # Errors
     /// It has run; the sink does not fit, or overlaps an operand; out of memory; a driver failure.
     pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
+        let (x, dy, splits, _) = self.operands()?;
+        let (mut dw, accumulate) = sink.open(stream, &self.config.weights())?;
+        let options = gemm_options(self.kernel, accumulate);
+        wgrad(stream, &WgradArgs { dy, x, splits, options }, &mut dw)?;
+        self.release();
+        Ok(dw)
+    }
+
+    /// Tokens, output gradient, splits and kernel; an error once they are released.
+    pub(super) fn operands(&self) -> Result<(&Tensor, &Tensor, &Splits, KernelChoice)> {
         let Some(Operands { x, dy, splits }) = &self.operands else {
             return Err(Error::invalid(
                 "this gradient of the weights has been computed; each backward gives one to compute",
             ));
         };
-        let (mut dw, accumulate) = sink.open(stream, &self.config.weights())?;
-        let options = gemm_options(self.kernel, accumulate);
-        wgrad(stream, &WgradArgs { dy, x, splits, options }, &mut dw)?;
+        Ok((x, dy, splits, self.kernel))
+    }
+
+    /// It has been computed.
+    pub(super) fn release(&mut self) {
         self.operands = None;
-        Ok(dw)
+    }
+
+    /// The same gradient of another run of a graph.
+    pub(super) fn again(&self) -> Self {
+        Self { config: self.config, kernel: self.kernel, operands: self.operands.clone() }
     }
 
     /// Whether [`PendingWgrad::run`] has succeeded.

@@ -1,6 +1,7 @@
 //! The layer: parameters, forward, backward, and what is kept between the two.
 
 mod backward;
+mod captured;
 mod delayed;
 mod forward;
 pub mod functional;
@@ -9,6 +10,7 @@ mod saved;
 mod sink;
 
 pub use self::backward::{BackwardOptions, Grads, SelectedGrads};
+pub use self::captured::{Captured, CapturedLayer};
 pub use self::delayed::{PendingWgrad, WgradStore};
 pub use self::forward::{BiasUse, ForwardOptions, Needs};
 pub use self::infer::LayerSpecs;

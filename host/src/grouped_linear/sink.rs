@@ -37,6 +37,15 @@ impl<'a> GradSink<'a> {
         }
     }
 
+    /// The same sink, for a shorter time.
+    pub(super) fn reborrow(&mut self) -> GradSink<'_> {
+        match self {
+            Self::New => GradSink::New,
+            Self::Overwrite(buffer) => GradSink::Overwrite(buffer),
+            Self::Accumulate(buffer) => GradSink::Accumulate(buffer),
+        }
+    }
+
     /// The buffer to write, made now if the caller gave none, and how.
     pub(super) fn open(
         self,
@@ -87,6 +96,23 @@ pub enum RowSink<'a> {
 }
 
 impl RowSink<'_> {
+    /// The caller's tensor.
+    pub(super) fn buffer(&self) -> Option<&Tensor> {
+        match self {
+            Self::Into(tensor) => Some(tensor),
+            Self::New | Self::Skip => None,
+        }
+    }
+
+    /// The same sink, for a shorter time.
+    pub(super) fn reborrow(&mut self) -> RowSink<'_> {
+        match self {
+            Self::New => RowSink::New,
+            Self::Into(tensor) => RowSink::Into(tensor),
+            Self::Skip => RowSink::Skip,
+        }
+    }
+
     /// The tensor to write, made now if the caller gave none; `None` to skip it.
     pub(super) fn open(self, stream: &Stream, spec: &TensorSpec) -> Result<Option<Tensor>> {
         match self {

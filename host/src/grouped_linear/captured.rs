@@ -1,0 +1,390 @@
+//! A layer whose calls are recorded in graphs and replayed.
+
+use std::fmt;
+
+use super::delayed::PendingWgrad;
+use super::saved::Saved;
+use super::sink::{GradSink, RowSink, Wgrad};
+use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, SelectedGrads};
+use crate::backend::{Graph, Stream};
+use crate::error::{Error, Result};
+use crate::plan::KernelChoice;
+use crate::splits::Splits;
+use crate::tensor::{DType, GroupedTensor, Tensor};
+
+/// A layer that records its forward, its backward and its delayed gradients of weights in a graph
+/// each, and replays them: one launch a call, whatever the calls consist of.
+///
+/// A graph has buffers and sizes in it; only what lies *in* the buffers (tokens, splits, gradients)
+/// may change. So each call compares what it is given with what was recorded. Where a buffer, a shape
+/// or an option is another one, the call runs as it would without graphs, and is recorded anew for
+/// the calls that follow; the answer says so ([`Captured`]). Each call computes once, recorded or
+/// replayed, so accumulating sinks add once. Buffers that alternate want a `CapturedLayer` each;
+/// clones of the layer share their parameters.
+///
+/// All outputs are the caller's, and splits are in device memory: nothing can be allocated in a graph.
+/// The graphs keep what they read and write until they are replaced or dropped.
+///
+/// ```
+/// # #[cfg(feature = "emulator")] {
+/// use grouped_linear::*;
+/// let stream = Device::emulated(Arch::Sm90a)?.stream()?;
+/// let config = Config { groups: 2, in_features: 8, out_features: 8, dtype: DType::Bf16 };
+/// let ones = Tensor::from_f32(&stream, &[2, 8, 8], DType::Bf16, &[1.0; 128])?;
+/// let layer = GroupedLinear::new(&stream, config, GroupedTensor::packed(ones)?, None)?;
+/// let x = Tensor::from_f32(&stream, &[3, 8], DType::Bf16, &[1.0; 24])?;
+/// let mut y = Tensor::zeros(&stream, &[3, 8], DType::Bf16)?;
+/// let mut counts = Tensor::from_slice(&stream, &[2], &[1i64, 2])?;
+/// let splits = Splits::device(counts.clone())?;
+///
+/// let mut captured = CapturedLayer::new(layer);
+/// let options = ForwardOptions::default();
+/// let (_, first) = captured.forward_into(&stream, &x, &splits, options, &mut y)?;
+/// counts.write(&stream, &[3i64, 0])?;
+/// let (_, second) = captured.forward_into(&stream, &x, &splits, options, &mut y)?;
+/// assert_eq!((first, second), (Captured::First, Captured::Replayed));
+/// assert_eq!(y.to_f32(&stream)?, [8.0; 24]);
+/// # }
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct CapturedLayer {
+    layer: GroupedLinear,
+    forward: Option<Recording<(Tensor, Saved)>>,
+    backward: Option<Recording<RecordedGrads>>,
+    wgrad: Option<Recording<GroupedTensor>>,
+}
+
+/// What a call of a [`CapturedLayer`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Captured {
+    /// It launched the recorded graph.
+    Replayed,
+    /// It ran without a graph and was recorded: there was no recording.
+    First,
+    /// It ran without a graph and was recorded anew, since this differs from the recording.
+    Changed(&'static str),
+}
+
+impl fmt::Display for Captured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replayed => f.write_str("replayed"),
+            Self::First => f.write_str("recorded"),
+            Self::Changed(what) => write!(f, "recorded anew: {what} differs"),
+        }
+    }
+}
+
+/// A graph, what it was recorded for, and handles to what it computes.
+#[derive(Debug)]
+struct Recording<T> {
+    signature: Signature,
+    graph: Graph,
+    result: T,
+}
+
+/// Gradients that a graph writes, and the operands of the one that is computed later.
+#[derive(Debug)]
+struct RecordedGrads {
+    dx: Option<Tensor>,
+    dw: Option<GroupedTensor>,
+    pending: Option<PendingWgrad>,
+    db: Option<GroupedTensor>,
+    dscales: Option<Tensor>,
+}
+
+/// All that a graph has in it, by name.
+type Signature = Vec<(&'static str, Part)>;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Tensor(Option<Place>),
+    Groups(Option<Groups>),
+    Bias(u8),
+    Needs(Needs),
+    Kernel(KernelChoice),
+    Sink(u8),
+}
+
+/// Where a tensor lies. Graphs keep the memory, so an address means the same memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Place {
+    address: Option<u64>,
+    dtype: DType,
+    rank: usize,
+    /// The first dimensions; operands have no more.
+    shape: [usize; 3],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Groups {
+    groups: usize,
+    /// Base and array of addresses, one of them 0.
+    addresses: (u64, u64),
+    first: Place,
+}
+
+impl CapturedLayer {
+    /// Records nothing yet.
+    pub fn new(layer: GroupedLinear) -> Self {
+        Self { layer, forward: None, backward: None, wgrad: None }
+    }
+
+    /// The layer.
+    pub fn layer(&self) -> &GroupedLinear {
+        &self.layer
+    }
+
+    /// As [`GroupedLinear::forward_into`].
+    ///
+    /// # Errors
+    /// As [`GroupedLinear::forward_into`] and [`GroupedLinear::unsupported_reason`] in a graph. If
+    /// the recording fails, `y` may have been computed.
+    pub fn forward_into(
+        &mut self,
+        stream: &Stream,
+        x: &Tensor,
+        splits: &Splits,
+        options: ForwardOptions<'_>,
+        y: &mut Tensor,
+    ) -> Result<(Saved, Captured)> {
+        let row_scales = match options.bias {
+            BiasUse::RowScaled(scales) => Some(scales),
+            BiasUse::Add | BiasUse::Leave => None,
+        };
+        let signature = vec![
+            ("x", Part::tensor(Some(x))),
+            ("splits", Part::tensor(splits.device_tensor())),
+            ("row_scales", Part::tensor(row_scales)),
+            ("y", Part::tensor(Some(y))),
+            ("the use of the bias", Part::Bias(number_of_bias(&options.bias))),
+            ("needs", Part::Needs(options.needs)),
+            ("kernel", Part::Kernel(options.kernel)),
+        ];
+        if let Some(((_, saved), captured)) = replay(&self.forward, &signature, stream)? {
+            return Ok((saved.clone(), captured));
+        }
+        let rows = x.shape().first().copied().unwrap_or(0);
+        let target = stream.device().target();
+        if let Some(why) = self.layer.unsupported_reason(target, rows, splits, &options, true) {
+            return Err(Error::unsupported(why));
+        }
+        let layer = &self.layer;
+        let captured = record(&mut self.forward, signature, stream, |stream| {
+            let saved = layer.forward_into(stream, x, splits, options, y)?;
+            Ok((y.clone(), saved))
+        })?;
+        let (_, saved) = recorded(&self.forward)?;
+        Ok((saved.clone(), captured))
+    }
+
+    /// As [`GroupedLinear::backward_with`]; every gradient goes into a buffer, is skipped, or (that
+    /// of the weights) is delayed, for [`CapturedLayer::run_delayed`].
+    ///
+    /// # Errors
+    /// As [`GroupedLinear::backward_with`]; a gradient that would be a new tensor. If the recording
+    /// fails, gradients may have been computed.
+    pub fn backward_with(
+        &mut self,
+        stream: &Stream,
+        saved: &Saved,
+        dy: &Tensor,
+        mut options: BackwardOptions<'_>,
+    ) -> Result<(SelectedGrads, Captured)> {
+        let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
+        refuse_new(&options, saved)?;
+        let (dw_kind, dw) = match &options.dw {
+            Wgrad::Now(sink) => (number_of_sink(sink), sink.buffer()),
+            Wgrad::Delayed => (10, None),
+            Wgrad::Skip => (11, None),
+        };
+        let db = options.db.as_ref();
+        let signature = vec![
+            ("dy", Part::tensor(Some(dy))),
+            ("x", Part::tensor(x.as_ref())),
+            ("weights", Part::groups(weights.as_ref())),
+            ("bias", Part::groups(bias.as_ref())),
+            ("row_scales", Part::tensor(bias_row_scales.as_ref())),
+            ("splits", Part::tensor(splits.device_tensor())),
+            ("dx", Part::tensor(options.dx.buffer())),
+            ("dw", Part::groups(dw)),
+            ("the sink of dw", Part::Sink(dw_kind)),
+            ("db", Part::groups(db.and_then(GradSink::buffer))),
+            ("the sink of db", Part::Sink(db.map_or(11, number_of_sink))),
+            ("dscales", Part::tensor(options.dscales.buffer())),
+            ("needs", Part::Needs(*needs)),
+            ("kernel", Part::Kernel(*kernel)),
+        ];
+        if let Some((grads, captured)) = replay(&self.backward, &signature, stream)? {
+            return Ok((grads.handles(), captured));
+        }
+        let layer = &self.layer;
+        let captured = record(&mut self.backward, signature, stream, |stream| {
+            let grads = layer.backward_with(stream, saved.clone(), dy, options.reborrow())?;
+            let SelectedGrads { dx, dw, pending, db, dscales } = grads;
+            Ok(RecordedGrads { dx, dw, pending, db, dscales })
+        })?;
+        Ok((recorded(&self.backward)?.handles(), captured))
+    }
+
+    /// As [`PendingWgrad::run`], into a buffer.
+    ///
+    /// # Errors
+    /// As [`PendingWgrad::run`]; [`GradSink::New`]. If the recording fails, the gradient may have been
+    /// computed, and `pending` has run then.
+    pub fn run_delayed(
+        &mut self,
+        stream: &Stream,
+        pending: &mut PendingWgrad,
+        mut sink: GradSink<'_>,
+    ) -> Result<(GroupedTensor, Captured)> {
+        if matches!(sink, GradSink::New) {
+            return Err(needs_buffer("dw"));
+        }
+        let (x, dy, splits, kernel) = pending.operands()?;
+        let signature = vec![
+            ("dy", Part::tensor(Some(dy))),
+            ("x", Part::tensor(Some(x))),
+            ("splits", Part::tensor(splits.device_tensor())),
+            ("dw", Part::groups(sink.buffer())),
+            ("the sink of dw", Part::Sink(number_of_sink(&sink))),
+            ("kernel", Part::Kernel(kernel)),
+        ];
+        if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream)? {
+            pending.release();
+            return Ok((dw.clone(), captured));
+        }
+        let mut again = pending.again();
+        let mut first = true;
+        let captured = record(&mut self.wgrad, signature, stream, |stream| {
+            let pending = if first { &mut *pending } else { &mut again };
+            first = false;
+            pending.run(stream, sink.reborrow())
+        })?;
+        Ok((recorded(&self.wgrad)?.clone(), captured))
+    }
+}
+
+impl RecordedGrads {
+    fn handles(&self) -> SelectedGrads {
+        SelectedGrads {
+            dx: self.dx.clone(),
+            dw: self.dw.clone(),
+            pending: self.pending.as_ref().map(PendingWgrad::again),
+            db: self.db.clone(),
+            dscales: self.dscales.clone(),
+        }
+    }
+}
+
+/// Launches the graph if it was recorded for this.
+fn replay<'a, T>(
+    recording: &'a Option<Recording<T>>,
+    signature: &Signature,
+    stream: &Stream,
+) -> Result<Option<(&'a T, Captured)>> {
+    match recording {
+        Some(recording) if recording.signature == *signature => {
+            recording.graph.launch(stream)?;
+            Ok(Some((&recording.result, Captured::Replayed)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Does the work and, for the calls to come, records it.
+fn record<T>(
+    recording: &mut Option<Recording<T>>,
+    signature: Signature,
+    stream: &Stream,
+    mut work: impl FnMut(&Stream) -> Result<T>,
+) -> Result<Captured> {
+    if stream.queue().is_capturing() {
+        return Err(Error::unsupported(
+            "a CapturedLayer makes graphs of its own and cannot be recorded in another; record \
+             the layer's own calls there",
+        ));
+    }
+    // Loads the kernels and sizes the scratch memory, neither of which can be recorded.
+    drop(work(stream)?);
+    let changed = recording.take().map(|old| difference(&old.signature, &signature));
+    let mut result = None;
+    let graph = stream.capture(|stream| {
+        result = Some(work(stream)?);
+        Ok(())
+    })?;
+    let Some(result) = result else { return Err(Error::invalid("nothing was recorded")) };
+    *recording = Some(Recording { signature, graph, result });
+    Ok(changed.map_or(Captured::First, Captured::Changed))
+}
+
+fn recorded<T>(recording: &Option<Recording<T>>) -> Result<&T> {
+    let recording = recording.as_ref().ok_or_else(|| Error::invalid("nothing was recorded"))?;
+    Ok(&recording.result)
+}
+
+/// The name of the first part that differs.
+fn difference(old: &Signature, new: &Signature) -> &'static str {
+    old.iter().zip(new).find(|(old, new)| old != new).map_or("nothing", |((name, _), _)| name)
+}
+
+fn number_of_bias(bias: &BiasUse<'_>) -> u8 {
+    match bias {
+        BiasUse::Add => 0,
+        BiasUse::RowScaled(_) => 1,
+        BiasUse::Leave => 2,
+    }
+}
+
+fn number_of_sink(sink: &GradSink<'_>) -> u8 {
+    match sink {
+        GradSink::New => 0,
+        GradSink::Overwrite(_) => 1,
+        GradSink::Accumulate(_) => 2,
+    }
+}
+
+fn needs_buffer(gradient: &str) -> Error {
+    Error::unsupported(format!(
+        "{gradient} would be a new tensor, and nothing can be allocated in a graph; give a buffer, \
+         or skip it"
+    ))
+}
+
+/// Refuses gradients that would be allocated.
+fn refuse_new(options: &BackwardOptions<'_>, saved: &Saved) -> Result<()> {
+    let new = [
+        ("dx", saved.weights.is_some() && matches!(options.dx, RowSink::New)),
+        ("dw", saved.x.is_some() && matches!(options.dw, Wgrad::Now(GradSink::New))),
+        ("db", saved.needs.db && matches!(options.db, Some(GradSink::New))),
+        ("dscales", saved.bias.is_some() && matches!(options.dscales, RowSink::New)),
+    ];
+    new.into_iter()
+        .find(|(_, new)| *new)
+        .map_or(Ok(()), |(gradient, _)| Err(needs_buffer(gradient)))
+}
+
+impl Part {
+    fn tensor(tensor: Option<&Tensor>) -> Self {
+        Self::Tensor(tensor.map(Place::of))
+    }
+
+    fn groups(tensor: Option<&GroupedTensor>) -> Self {
+        Self::Groups(tensor.map(|tensor| Groups {
+            groups: tensor.groups(),
+            addresses: tensor.addresses(),
+            first: Place::of(&tensor.tensors()[0]),
+        }))
+    }
+}
+
+impl Place {
+    fn of(tensor: &Tensor) -> Self {
+        let (rank, mut shape) = (tensor.shape().len(), [0; 3]);
+        for (own, length) in shape.iter_mut().zip(tensor.shape()) {
+            *own = *length;
+        }
+        Self { address: tensor.address(), dtype: tensor.dtype(), rank, shape }
+    }
+}
