@@ -54,6 +54,8 @@ pub(crate) struct Allocation {
     pub(crate) bytes: Vec<u8>,
     /// Who has touched what during the running launch.
     pub(crate) shadow: Shadow,
+    /// Whether kernels may only read it.
+    pub(crate) is_constant: bool,
 }
 
 impl Allocation {
@@ -95,8 +97,15 @@ impl Memory {
         self.next += bytes.next_multiple_of(ALIGNMENT) + GAP;
         self.used += bytes;
         let shadow = Shadow::new(0, Uninitialised::Allow);
-        self.allocations.push(Allocation { base, bytes: contents, shadow });
+        self.allocations.push(Allocation { base, bytes: contents, shadow, is_constant: false });
         Ok(base)
+    }
+
+    /// From now on kernels may only read the allocation that begins at an address.
+    pub(crate) fn make_constant(&mut self, address: u64) {
+        if let Some((allocation, 0)) = self.find(address, 0) {
+            allocation.is_constant = true;
+        }
     }
 
     pub(crate) fn free(&mut self, address: u64) -> Result<(), MemoryError> {

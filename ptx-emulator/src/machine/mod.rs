@@ -200,6 +200,9 @@ impl Machine {
             }
             let bytes = variable.bytes().ok_or_else(|| LoadError::undefined(&variable.name))?;
             let address = self.memory.allocate(bytes)?;
+            if variable.space == StateSpace::Const {
+                self.memory.make_constant(address);
+            }
             layout.addresses[index] = Some(address);
             variables.push((variable.name.clone(), address, bytes));
         }

@@ -16,8 +16,10 @@ pub(crate) use super::region::{Effect, Region, race_fault};
 pub(crate) enum Space {
     /// The address says it.
     Generic,
-    /// Global and constant memory.
     Global,
+    /// Constant memory, which has windows and bounds of its own nowhere: it is a part of global
+    /// memory that is only read.
+    Constant,
     /// Shared memory of the own block.
     Shared,
     /// Shared memory of any block of the cluster.
@@ -32,7 +34,7 @@ impl Space {
     pub(crate) fn take(form: &mut Form<'_, '_>) -> Self {
         let table = [
             ("global", Self::Global),
-            ("const", Self::Global),
+            ("const", Self::Constant),
             ("shared", Self::Shared),
             ("shared::cta", Self::Shared),
             ("shared::cluster", Self::SharedCluster),
@@ -49,6 +51,7 @@ impl Space {
         match self {
             Self::Generic => None,
             Self::Global => Some(StateSpace::Global),
+            Self::Constant => Some(StateSpace::Const),
             Self::Shared | Self::SharedCluster => Some(StateSpace::Shared),
             Self::Local => Some(StateSpace::Local),
             Self::Parameter => Some(StateSpace::Param),
@@ -58,6 +61,16 @@ impl Space {
     /// Takes operand `index` as an address in this space.
     pub(crate) fn address(self, form: &mut Form<'_, '_>, index: usize) -> Result<Address, Problem> {
         form.address(index, self.of_symbols())
+    }
+}
+
+/// An address of global memory, and so a generic one, does not fit a register of 32 bits.
+pub(crate) fn check_address(space: Space, address: Address) -> Result<(), Problem> {
+    match (space, address.base) {
+        (Space::Generic | Space::Global, AddressBase::Word(_)) => {
+            Err("an address of global memory has 64 bits".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -109,7 +122,7 @@ pub(crate) fn visit(
 ) -> Outcome {
     match access.space {
         Space::Generic => visit_generic(context, access, addresses, mask, &mut act),
-        Space::Global => visit_global(context, access, addresses, mask, &mut act),
+        Space::Global | Space::Constant => visit_global(context, access, addresses, mask, &mut act),
         Space::Shared | Space::SharedCluster => {
             visit_shared(context, access, addresses, mask, &mut act)
         }
@@ -220,6 +233,7 @@ fn visit_global(
             warp: context.warp.id,
             line: context.line,
             size: access.bytes,
+            constant: allocation.is_constant.then_some("constant memory"),
         })?;
     }
     Ok(())
@@ -280,6 +294,7 @@ fn visit_shared(
             warp: context.warp.id,
             line: context.line,
             size: access.bytes,
+            constant: None,
         })?;
     }
     Ok(())
@@ -314,6 +329,7 @@ fn visit_local(
             warp: context.warp.id,
             line: context.line,
             size: access.bytes,
+            constant: None,
         })?;
     }
     Ok(())
@@ -348,6 +364,7 @@ fn visit_parameters(
         warp: context.warp.id,
         line: context.line,
         size: access.bytes,
+        constant: None,
     })
 }
 
@@ -381,5 +398,6 @@ pub(crate) fn visit_kernel_parameters(
         warp: context.warp.id,
         line: context.line,
         size: access.bytes,
+        constant: Some("a kernel's parameters"),
     })
 }

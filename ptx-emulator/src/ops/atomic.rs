@@ -1,6 +1,6 @@
 //! `atom` and `red`.
 
-use super::access::{Access, Effect, Region, Space, addresses, visit};
+use super::access::{Access, Effect, Region, Space, addresses, check_address, visit};
 use super::memory::take_scope;
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Outcome};
@@ -9,7 +9,7 @@ use crate::numeric::half::{self, HalfFormat};
 use crate::numeric::minmax::{self, Extremum, MinMaxModifiers};
 use crate::numeric::{Modifiers, Rounding, double, single};
 use crate::ops::Operation;
-use crate::program::operand::{Address, Any, Destination, File};
+use crate::program::operand::{Address, Any, Destination};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
 use crate::race::{Modification, Strength};
@@ -131,6 +131,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     form.expect(first + 2 + compares + policy)?;
     let bytes = element.bytes() * length.unwrap_or(1);
     let address = space.address(form, first)?;
+    check_address(space, address)?;
     let operand = sources(form, first + 1, element, length.unwrap_or(1))?;
     let replacement = match compares {
         0 => None,
@@ -233,16 +234,11 @@ fn destinations(
     ty: DataType,
     length: u32,
 ) -> Result<Box<[Destination]>, Problem> {
-    let file = match ty.bits() {
-        128 => File::Quad,
-        64 => File::Double,
-        _ => File::Word,
-    };
     // `_` stands for the whole vector, too.
     if *form.operand(0)? == Operand::Sink {
         return Ok(vec![Destination(None); length as usize].into());
     }
-    elements(form, 0, length)?.iter().map(|own| form.destination_of(own, file)).collect()
+    elements(form, 0, length)?.iter().map(|own| form.destination_of(own, ty)).collect()
 }
 
 /// All bits up to a width of at most 128.

@@ -201,7 +201,7 @@ fn lower_reduction(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
     let predicate = form.predicate(form.count().saturating_sub(1))?;
     if form.take("popc") {
         form.take_type()?;
-        return Ok(Action::Count(form.destination32(0)?, predicate));
+        return Ok(Action::Count(form.destination(0, DataType::U32)?, predicate));
     }
     let all = form.take("and");
     if !all && !form.take("or") {

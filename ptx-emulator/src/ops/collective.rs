@@ -9,7 +9,7 @@ use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome, Wait};
 use crate::numeric::minmax::{Extremum, MinMaxModifiers, single};
 use crate::ops::Operation;
-use crate::program::operand::{Any, Destination, File, Source32, SourcePredicate};
+use crate::program::operand::{Any, Destination, Source32, SourcePredicate};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
 
@@ -95,7 +95,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         form.take("b32");
         form.finish()?;
         form.expect(1)?;
-        let to = form.destination32(0)?;
+        let to = form.destination(0, DataType::B32)?;
         form.emit(Operation::Collective(Collective::Active(to)));
         return Ok(());
     }
@@ -122,9 +122,9 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
 /// The destination `word|predicate`, of which the second may be absent.
 fn lower_pair(form: &mut Form<'_, '_>) -> Result<(Destination, Destination), Problem> {
     let (word, predicate) = form.pair(0)?;
-    let word = form.destination_of(word, File::Word)?;
+    let word = form.destination_of(word, DataType::B32)?;
     let predicate = match predicate {
-        Some(own) => form.destination_of(own, File::Predicate)?,
+        Some(own) => form.destination_of(own, DataType::Predicate)?,
         None => NOWHERE,
     };
     Ok((word, predicate))
@@ -167,7 +167,7 @@ fn lower_vote(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
         }
         take_only(form, DataType::B32)?;
         form.expect(3)?;
-        return Ok(Action::Ballot(form.destination32(0)?, form.predicate(1)?));
+        return Ok(Action::Ballot(form.destination(0, DataType::B32)?, form.predicate(1)?));
     };
     take_only(form, DataType::Predicate)?;
     form.expect(3)?;
@@ -191,7 +191,7 @@ fn lower_match(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
         let (to, equal) = lower_pair(form)?;
         return Ok(Action::MatchAll(to, equal, source));
     }
-    Ok(Action::MatchAny(form.destination32(0)?, source))
+    Ok(Action::MatchAny(form.destination(0, DataType::B32)?, source))
 }
 
 fn lower_reduction(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
@@ -224,7 +224,7 @@ fn lower_reduction(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
         ("max", S32) => Reduction::MaximumSigned,
         _ => return Err(format!("`.{name}` does not have this type")),
     };
-    Ok(Action::Reduce(reduction, form.destination32(0)?, form.source32(1, ty)?))
+    Ok(Action::Reduce(reduction, form.destination(0, ty)?, form.source32(1, ty)?))
 }
 
 /// Lanes that name the same mask, group after group.

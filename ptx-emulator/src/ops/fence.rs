@@ -92,7 +92,8 @@ fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if form.constant(1)? != TENSOR_MAP_BYTES as i64 {
         return Err(format!("a tensor map has {TENSOR_MAP_BYTES} bytes"));
     }
-    let address = form.address(0, None)?;
+    // A symbol may lie anywhere.
+    let address = form.address(0, form.symbol_space(0))?;
     form.emit(Operation::Fence(Fence::Both(Some(address))));
     Ok(())
 }

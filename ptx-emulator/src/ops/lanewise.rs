@@ -99,7 +99,7 @@ pub(crate) fn emit_word1(
     form.finish()?;
     form.expect(2)?;
     let source = form.source32(1, ty)?;
-    let own = Lanewise::Word1(run, form.destination32(0)?, source);
+    let own = Lanewise::Word1(run, form.destination(0, ty)?, source);
     form.emit(Operation::Lanewise(own));
     Ok(())
 }
@@ -110,17 +110,37 @@ pub(crate) fn emit_word2(
     types: [DataType; 2],
     run: WordOfWords,
 ) -> Result<(), Problem> {
+    emit_word2_to(form, types[0], types, run)
+}
+
+/// The same where the result has a type of its own.
+pub(crate) fn emit_word2_to(
+    form: &mut Form<'_, '_>,
+    to: DataType,
+    types: [DataType; 2],
+    run: WordOfWords,
+) -> Result<(), Problem> {
     form.finish()?;
     form.expect(3)?;
     let sources = [form.source32(1, types[0])?, form.source32(2, types[1])?];
-    let own = Lanewise::Word2(run, form.destination32(0)?, sources);
+    let own = Lanewise::Word2(run, form.destination(0, to)?, sources);
     form.emit(Operation::Lanewise(own));
     Ok(())
 }
 
-/// Four operands, the result first.
+/// Four operands, the result first, of the first source's type.
 pub(crate) fn emit_word3(
     form: &mut Form<'_, '_>,
+    types: [DataType; 3],
+    run: WordOfThree,
+) -> Result<(), Problem> {
+    emit_word3_to(form, types[0], types, run)
+}
+
+/// The same where the result has a type of its own.
+pub(crate) fn emit_word3_to(
+    form: &mut Form<'_, '_>,
+    to: DataType,
     types: [DataType; 3],
     run: WordOfThree,
 ) -> Result<(), Problem> {
@@ -128,7 +148,7 @@ pub(crate) fn emit_word3(
     form.expect(4)?;
     let first = form.source32(1, types[0])?;
     let sources = [first, form.source32(2, types[1])?, form.source32(3, types[2])?];
-    let own = Lanewise::Word3(run, form.destination32(0)?, sources);
+    let own = Lanewise::Word3(run, form.destination(0, to)?, sources);
     form.emit(Operation::Lanewise(own));
     Ok(())
 }
@@ -142,7 +162,7 @@ pub(crate) fn emit_double1(
     form.finish()?;
     form.expect(2)?;
     let source = form.source64(1, ty)?;
-    let own = Lanewise::Double1(run, form.destination64(0)?, source);
+    let own = Lanewise::Double1(run, form.destination(0, ty)?, source);
     form.emit(Operation::Lanewise(own));
     Ok(())
 }
@@ -156,7 +176,7 @@ pub(crate) fn emit_double2(
     form.finish()?;
     form.expect(3)?;
     let sources = [form.source64(1, ty)?, form.source64(2, ty)?];
-    let own = Lanewise::Double2(run, form.destination64(0)?, sources);
+    let own = Lanewise::Double2(run, form.destination(0, ty)?, sources);
     form.emit(Operation::Lanewise(own));
     Ok(())
 }
@@ -170,7 +190,7 @@ pub(crate) fn emit_double3(
     form.finish()?;
     form.expect(4)?;
     let sources = [form.source64(1, ty)?, form.source64(2, ty)?, form.source64(3, ty)?];
-    let own = Lanewise::Double3(run, form.destination64(0)?, Box::new(sources));
+    let own = Lanewise::Double3(run, form.destination(0, ty)?, Box::new(sources));
     form.emit(Operation::Lanewise(own));
     Ok(())
 }

@@ -1,6 +1,10 @@
 //! `ld` and `st`.
 
-use super::access::{Access, Effect, Space, addresses, visit, visit_kernel_parameters};
+mod modifiers;
+
+use super::access::{
+    Access, Effect, Space, addresses, check_address, visit, visit_kernel_parameters,
+};
 use crate::execute::registers::{Doubles, lanes};
 use crate::execute::{Context, Outcome};
 use crate::module::Operand;
@@ -55,25 +59,25 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if is_store && form.has("const") {
         return Err("constant memory cannot be written".to_owned());
     }
-    let order = take_order(form);
+    let order = modifiers::take_order(form)?;
+    let (place, value) = if is_store { (0, 1) } else { (1, 0) };
+    if ["param", "param::entry", "param::func"].iter().any(|word| form.has(word)) {
+        modifiers::check_parameter(form, place)?;
+    }
     let space = Space::take(form);
+    modifiers::check(form, space, order)?;
     let policy = form.take_cache_hints();
-    form.take("unified");
     let length = form.take_one(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
     let element = form.take_type()?;
     form.finish()?;
     form.expect(2 + policy)?;
-    if element.bits() < 8 {
-        return Err("predicates are not in memory".to_owned());
-    }
+    modifiers::check_width(form, element, length)?;
     let bytes = element.bytes() * length;
-    if bytes as usize > LANE_BYTES {
-        return Err(format!("{bytes} bytes at once"));
-    }
     let name = if is_store { "store" } else { "load" };
     let access = Access { space, name, bytes, alignment: bytes };
-    let address = space.address(form, usize::from(!is_store))?;
-    let elements = form.vector(usize::from(is_store))?;
+    let address = space.address(form, place)?;
+    check_address(space, address)?;
+    let elements = form.vector(value)?;
     if elements.len() != length as usize {
         return Err(format!("a vector of {length} elements is wanted"));
     }
@@ -92,28 +96,9 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Takes order and scope. Blocks do not differ in how far they are, so scopes do not matter.
-pub(crate) fn take_order(form: &mut Form<'_, '_>) -> Order {
-    // Accesses to devices are relaxed ones of system scope, and say so.
-    if form.take("mmio") {
-        form.take("relaxed");
-        take_scope(form);
-        return Order::Relaxed;
-    }
-    let order = form.take_one(&[
-        ("weak", Order::Weak),
-        ("volatile", Order::Relaxed),
-        ("relaxed", Order::Relaxed),
-        ("acquire", Order::Acquire),
-        ("release", Order::Release),
-    ]);
-    take_scope(form);
-    order.unwrap_or(Order::Weak)
-}
-
 /// Takes a scope.
-pub(crate) fn take_scope(form: &mut Form<'_, '_>) {
-    form.take_one(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
+pub(crate) fn take_scope(form: &mut Form<'_, '_>) -> Option<&'static str> {
+    form.take_one(&[("cta", "cta"), ("cluster", "cluster"), ("gpu", "gpu"), ("sys", "sys")])
 }
 
 /// Executes a load or a store.
@@ -254,11 +239,6 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
     let (order, warp) = (store.order, context.warp.id);
     context.grid.progress += 1;
     visit(context, store.access, &addresses, mask, |region| {
-        if region.space == "parameter" && region.key == 0 && store.access.space == Space::Generic {
-            return Err(crate::execute::report::Fault::operand(
-                "a kernel's parameters cannot be written",
-            ));
-        }
         region.note_store(strength(order), data.as_flattened())?;
         if order != Order::Weak {
             for lane in lanes(region.mask) {

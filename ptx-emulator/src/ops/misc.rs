@@ -7,6 +7,7 @@ use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome};
 use crate::machine::window::{self, BLOCK_SHARED, Window};
+use crate::module::StateSpace;
 use crate::ops::Operation;
 use crate::program::operand::{Address, Destination, Source32, Source64};
 use crate::program::types::DataType;
@@ -107,7 +108,9 @@ fn lower_is_space(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             Space::Parameter => Region::Parameter,
             Space::Shared => Region::Shared,
             Space::SharedCluster => Region::SharedCluster,
-            Space::Generic | Space::Global => return Err("a state space is missing".to_owned()),
+            Space::Generic | Space::Global | Space::Constant => {
+                return Err("a state space is missing".to_owned());
+            }
         }
     };
     form.finish()?;
@@ -133,10 +136,10 @@ fn lower_map(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     form.expect(3)?;
     let rank = form.source32(2, DataType::U32)?;
     if ty == DataType::U32 {
-        let own = Misc::MapWord(form.destination32(0)?, form.source32(1, ty)?, rank);
+        let own = Misc::MapWord(form.destination(0, ty)?, form.source32(1, ty)?, rank);
         return emit(form, own);
     }
-    let (to, from) = (form.destination64(0)?, form.source64(1, ty)?);
+    let (to, from) = (form.destination(0, ty)?, form.source64(1, ty)?);
     let own =
         if in_window { Misc::MapDouble(to, from, rank) } else { Misc::MapGeneric(to, from, rank) };
     emit(form, own)
@@ -145,7 +148,7 @@ fn lower_map(form: &mut Form<'_, '_>) -> Result<(), Problem> {
 fn lower_rank(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let (in_window, ty) = take_shared_type(form)?;
     form.expect(2)?;
-    let to = form.destination32(0)?;
+    let to = form.destination(0, DataType::U32)?;
     let own = match (in_window, ty) {
         (_, DataType::U32) => Misc::RankWord(to, form.source32(1, ty)?),
         (true, _) => Misc::RankDouble(to, form.source64(1, ty)?),
@@ -201,19 +204,34 @@ fn lower_policy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     } else if converts || form.count() != 1 {
         form.expect(2)?;
     }
-    let to = form.destination64(0)?;
+    let to = form.destination(0, DataType::B64)?;
     form.emit(Operation::Mov(Mov::Double(to, Source64::Immediate(policy))));
     Ok(())
 }
 
-/// A prefetch of an invalid address is no error, so its address is looked at by nobody.
+/// A prefetch of an invalid address is no error, so nothing is done with its address.
 fn lower_prefetch(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let levels = ["L1", "L2", "L2::evict_last", "L2::evict_normal", "tensormap"];
-    Space::take(form);
+    let space = Space::take(form);
+    let is_map = form.has("tensormap");
+    let right = match space {
+        Space::Generic => true,
+        Space::Global | Space::Local => !is_map,
+        Space::Constant | Space::Parameter => is_map && !form.has("param::entry"),
+        Space::Shared | Space::SharedCluster => false,
+    };
+    if !right {
+        return Err("this state space has no prefetch of this kind".to_owned());
+    }
     if form.take_with(|word| levels.contains(&word).then_some(())).is_none() {
         return Err("a level is missing".to_owned());
     }
     form.bracket(0)?;
+    let symbol = form.symbol_space(0);
+    if is_map && space == Space::Generic && symbol.is_some_and(|own| own != StateSpace::Global) {
+        return Err("the symbol lies in another state space".to_owned());
+    }
+    space.address(form, 0)?;
     nothing(form, 1)
 }
 

@@ -10,7 +10,7 @@ use crate::matrix::mma::{Mma, multiply_doubles};
 use crate::matrix::narrow::{Narrow, NarrowType};
 use crate::module::Operand;
 use crate::ops::Operation;
-use crate::program::operand::{Destination, File, Source32, Source64};
+use crate::program::operand::{Destination, Source32, Source64};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
 
@@ -93,7 +93,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             let mma = Mma::new(shape, a, b, accumulator(d)?, saturate);
             let mma = mma.map_err(|error| error.to_string())?;
             let counts = [mma.accumulator_registers(), mma.a_registers(), mma.b_registers()];
-            Operands::Full(mma, fragments(form, counts, d)?)
+            Operands::Full(mma, fragments(form, counts, d, types)?)
         }
         _ => return Err("these types do not go together".to_owned()),
     };
@@ -110,7 +110,7 @@ fn lower_narrow(
 ) -> Result<Operands, Problem> {
     let narrow = Narrow::new(shape, types, saturate).map_err(|error| error.to_string())?;
     let counts = narrow.registers();
-    Ok(Operands::Narrow(narrow, fragments(form, counts, DataType::S32)?))
+    Ok(Operands::Narrow(narrow, fragments(form, counts, DataType::S32, [DataType::U32; 2])?))
 }
 
 fn lower_doubles(
@@ -138,7 +138,7 @@ fn lower_doubles(
         a: source(form, 1, a)?,
         b: source(form, 2, b)?,
         c: source(form, 3, d)?,
-        d: destinations(form, d, File::Double)?,
+        d: destinations(form, d, DataType::F64)?,
     };
     Ok(Operands::Doubles(fragments))
 }
@@ -146,29 +146,42 @@ fn lower_doubles(
 fn fragments(
     form: &mut Form<'_, '_>,
     [d, a, b]: [usize; 3],
-    ty: DataType,
+    sum: DataType,
+    types: [DataType; 2],
 ) -> Result<Fragments<Source32>, Problem> {
     let source = |form: &mut Form<'_, '_>, index: usize, count: usize, ty: DataType| {
         let elements = counted(form, index, count)?;
         let sources = elements.iter().map(|own| form.source32_of(own, ty));
         sources.collect::<Result<_, Problem>>()
     };
-    let wide = if ty == DataType::F32 { DataType::F32 } else { DataType::B32 };
+    let sum = in_register(sum);
     Ok(Fragments {
-        a: source(form, 1, a, DataType::B32)?,
-        b: source(form, 2, b, DataType::B32)?,
-        c: source(form, 3, d, wide)?,
-        d: destinations(form, d, File::Word)?,
+        a: source(form, 1, a, in_register(types[0]))?,
+        b: source(form, 2, b, in_register(types[1]))?,
+        c: source(form, 3, d, sum)?,
+        d: destinations(form, d, sum)?,
     })
+}
+
+/// The type of a register that holds as many elements as fit.
+fn in_register(ty: DataType) -> DataType {
+    match ty {
+        DataType::F16 => DataType::F16x2,
+        DataType::Bf16 => DataType::Bf16x2,
+        DataType::S8 | DataType::U8 => DataType::U32,
+        DataType::F32 | DataType::S32 | DataType::Tf32 => ty,
+        // Only untyped registers hold the others.
+        _ => DataType::Bf16x2,
+    }
 }
 
 fn destinations(
     form: &mut Form<'_, '_>,
     count: usize,
-    file: File,
+    ty: DataType,
 ) -> Result<Box<[Destination]>, Problem> {
     let elements = counted(form, 0, count)?;
-    elements.iter().map(|own| form.destination_of(own, file)).collect()
+    elements.iter().map(|own| form.destination_of(own, ty)).collect()
 }
 
 /// The registers of an operand, which must be so many.

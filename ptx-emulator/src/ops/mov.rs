@@ -37,8 +37,6 @@ pub(crate) enum Mov {
     UnpackQuad(Source128, [Destination; 2]),
     /// The difference added to an address: `cvta`.
     Move(Destination, Source64, u64),
-    /// The same with 32-bit results: `cvta.to.shared.u32`.
-    MoveWord(Destination, Source32, u32),
 }
 
 /// Lowers `mov` and `cvta`.
@@ -51,6 +49,9 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let ty = form.take_type()?;
     form.finish()?;
     form.expect(2)?;
+    if !is_movable(ty) {
+        return Err(format!("nothing of the type `.{}` is moved", ty.word()));
+    }
     if let Some(length) = length {
         return lower_elements(form, ty, length);
     }
@@ -61,12 +62,12 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             1 => Mov::Predicate(form.destination_predicate(0)?, form.predicate_of(from)?),
             64 => {
                 let source = form.source64_of(from, ty)?;
-                Mov::Double(form.destination_of(to, File::Double)?, source)
+                Mov::Double(form.destination_of(to, ty)?, source)
             }
-            128 => Mov::Quad(form.destination128(0)?, form.source128(1)?),
+            128 => Mov::Quad(form.destination(0, ty)?, form.source128(1)?),
             _ => {
                 let source = form.source32_of(from, ty)?;
-                Mov::Word(form.destination_of(to, File::Word)?, source)
+                Mov::Word(form.destination_of(to, ty)?, source)
             }
         },
     };
@@ -95,11 +96,11 @@ fn lower_elements(form: &mut Form<'_, '_>, ty: DataType, length: usize) -> Resul
         let (read, write) = if ty.bits() == 64 {
             let row = form.lowering().temporary(File::Double);
             let read = Mov::Double(Destination(Some(row)), form.source64_of(from, ty)?);
-            (read, Mov::Double(form.destination_of(to, File::Double)?, Source64::Register(row)))
+            (read, Mov::Double(form.destination_of(to, ty)?, Source64::Register(row)))
         } else {
             let row = form.lowering().temporary(File::Word);
             let read = Mov::Word(Destination(Some(row)), form.source32_of(from, ty)?);
-            (read, Mov::Word(form.destination_of(to, File::Word)?, Source32::Register(row)))
+            (read, Mov::Word(form.destination_of(to, ty)?, Source32::Register(row)))
         };
         moves.push(read);
         writes.push(write);
@@ -112,9 +113,10 @@ fn lower_elements(form: &mut Form<'_, '_>, ty: DataType, length: usize) -> Resul
 
 fn pack(form: &mut Form<'_, '_>, from: &[Operand], ty: DataType) -> Result<Mov, Problem> {
     let element = element_type(ty.bits() / from.len().max(1) as u32)?;
+    untyped(ty)?;
     if ty.bits() == 128 && from.len() == 2 {
         let halves = [form.source64_of(&from[0], element)?, form.source64_of(&from[1], element)?];
-        return Ok(Mov::PackQuad(form.destination128(0)?, halves));
+        return Ok(Mov::PackQuad(form.destination(0, ty)?, halves));
     }
     let sources = from
         .iter()
@@ -122,35 +124,52 @@ fn pack(form: &mut Form<'_, '_>, from: &[Operand], ty: DataType) -> Result<Mov, 
         .collect::<Result<Vec<_>, Problem>>()?;
     let wrong = || format!("{} elements do not make {} bits", from.len(), ty.bits());
     Ok(match (ty.bits(), sources.as_slice()) {
-        (16, &[low, high]) => Mov::PackHalf(form.destination32(0)?, [low, high]),
-        (32, &[low, high]) => Mov::PackWord(form.destination32(0)?, [low, high]),
-        (32, &[a, b, c, d]) => Mov::PackBytes(form.destination32(0)?, Box::new([a, b, c, d])),
-        (64, &[low, high]) => Mov::PackDouble(form.destination64(0)?, [low, high]),
-        (64, &[a, b, c, d]) => Mov::PackQuarters(form.destination64(0)?, Box::new([a, b, c, d])),
-        (128, &[a, b, c, d]) => Mov::PackWords(form.destination128(0)?, Box::new([a, b, c, d])),
+        (16, &[low, high]) => Mov::PackHalf(form.destination(0, ty)?, [low, high]),
+        (32, &[low, high]) => Mov::PackWord(form.destination(0, ty)?, [low, high]),
+        (32, &[a, b, c, d]) => Mov::PackBytes(form.destination(0, ty)?, Box::new([a, b, c, d])),
+        (64, &[low, high]) => Mov::PackDouble(form.destination(0, ty)?, [low, high]),
+        (64, &[a, b, c, d]) => Mov::PackQuarters(form.destination(0, ty)?, Box::new([a, b, c, d])),
+        (128, &[a, b, c, d]) => Mov::PackWords(form.destination(0, ty)?, Box::new([a, b, c, d])),
         _ => return Err(wrong()),
     })
 }
 
 fn unpack(form: &mut Form<'_, '_>, to: &[Operand], ty: DataType) -> Result<Mov, Problem> {
     let bits = ty.bits() / to.len().max(1) as u32;
-    element_type(bits)?;
+    let element = element_type(bits)?;
+    untyped(ty)?;
+    if to.iter().all(|own| *own == Operand::Sink) {
+        return Err("at least one element must be wanted".to_owned());
+    }
     if bits == 64 {
         let source = form.source128(1)?;
         let [low, high] = to else { return Err("128 bits have two halves".to_owned()) };
-        let low = form.destination_of(low, File::Double)?;
-        return Ok(Mov::UnpackQuad(source, [low, form.destination_of(high, File::Double)?]));
+        let low = form.destination_of(low, element)?;
+        return Ok(Mov::UnpackQuad(source, [low, form.destination_of(high, element)?]));
     }
     let source = match ty.bits() {
         128 => Any::Quad(form.source128(1)?),
         64 => Any::Double(form.source64(1, ty)?),
         _ => Any::Word(form.source32(1, ty)?),
     };
-    let pieces = to
-        .iter()
-        .map(|own| form.destination_of(own, File::Word))
-        .collect::<Result<_, Problem>>()?;
+    let pieces =
+        to.iter().map(|own| form.destination_of(own, element)).collect::<Result<_, Problem>>()?;
     Ok(Mov::Unpack(source, bits, pieces))
+}
+
+/// Scalars that are put together or taken apart have no other type than that of their bits.
+fn untyped(ty: DataType) -> Result<(), Problem> {
+    use DataType::{B16, B32, B64, B128};
+    if matches!(ty, B16 | B32 | B64 | B128) {
+        return Ok(());
+    }
+    Err(format!("vectors become scalars of an untyped kind such as `.b32`, not `.{}`", ty.word()))
+}
+
+/// The types that are moved.
+fn is_movable(ty: DataType) -> bool {
+    use DataType::{B16, B32, B64, B128, F32, F64, Predicate, S16, S32, S64, U16, U32, U64};
+    matches!(ty, B16 | B32 | B64 | B128 | U16 | U32 | U64 | S16 | S32 | S64 | F32 | F64 | Predicate)
 }
 
 fn element_type(bits: u32) -> Result<DataType, Problem> {
@@ -168,18 +187,25 @@ fn lower_cvta(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let space = match form.take_space() {
         Some(space) => space,
         None if form.take("shared::cta") || form.take("shared::cluster") => StateSpace::Shared,
+        None if form.take("param::entry") => StateSpace::Param,
         None => return Err("a state space is missing".to_owned()),
     };
-    // Parameters of a kernel are named by `param::entry` in newer text.
     let ty = form.take_type()?;
     form.finish()?;
     form.expect(2)?;
+    if ty != DataType::U64 {
+        return Err("addresses have the type `.u64`".to_owned());
+    }
+    match form.symbol_of(1) {
+        Some(_) if to => return Err("a generic address is in a register".to_owned()),
+        Some(own) if own != space => {
+            return Err("the symbol lies in another state space".to_owned());
+        }
+        _ => {}
+    }
     let base = window::base(space);
     let difference = if to { base.wrapping_neg() } else { base };
-    let operation = match ty.bits() {
-        64 => Mov::Move(form.destination64(0)?, form.source64(1, ty)?, difference),
-        _ => Mov::MoveWord(form.destination32(0)?, form.source32(1, ty)?, difference as u32),
-    };
+    let operation = Mov::Move(form.destination(0, ty)?, form.source64(1, ty)?, difference);
     form.emit(Operation::Mov(operation));
     Ok(())
 }
@@ -272,10 +298,6 @@ pub(crate) fn execute(operation: &Mov, context: &mut Context<'_>) {
         Mov::Move(to, from, difference) => {
             let values = registers.doubles(*from).map(|value| value.wrapping_add(*difference));
             registers.set_doubles(*to, mask, &values);
-        }
-        Mov::MoveWord(to, from, difference) => {
-            let values = registers.words(*from).map(|value| value.wrapping_add(*difference));
-            registers.set_words(*to, mask, &values);
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Region<'a> {
     pub(super) warp: WarpId,
     pub(super) line: u32,
     pub(super) size: u32,
+    /// What this is called if it cannot be written.
+    pub(super) constant: Option<&'static str>,
 }
 
 /// What a region's accesses do.
@@ -41,13 +43,24 @@ pub(crate) enum Effect {
 impl Region<'_> {
     /// Records the accesses and compares them with earlier ones.
     pub(crate) fn note(&mut self, effect: Effect, strength: Strength) -> Outcome {
+        if effect != Effect::Read {
+            self.check_writable()?;
+        }
         self.record(effect, strength, None)
+    }
+
+    fn check_writable(&self) -> Outcome {
+        match self.constant {
+            Some(name) => Err(Fault::operand(format!("{name} cannot be written"))),
+            None => Ok(()),
+        }
     }
 
     /// As [`note`](Self::note) for a store before it is carried out. `data` holds the bytes of all
     /// lanes, each as far from the one before. Lanes that store the same value to the same place
     /// do not race.
     pub(crate) fn note_store(&mut self, strength: Strength, data: &[u8]) -> Outcome {
+        self.check_writable()?;
         if self.shadow.is_none() {
             return Ok(());
         }

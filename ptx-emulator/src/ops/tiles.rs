@@ -9,7 +9,7 @@ use crate::execute::{Context, Flow, Outcome, Wait};
 use crate::machine::window::{self, Window};
 use crate::matrix::tiles::{self, Spread, Tile};
 use crate::ops::Operation;
-use crate::program::operand::{Address, Destination, File, Source32};
+use crate::program::operand::{Address, Destination, Source32};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
 use crate::race::Strength;
@@ -58,7 +58,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         take_element(form)?;
         form.expect(2)?;
         let from = form.source32(1, DataType::B32)?;
-        let operation = Tiles::Transpose(form.destination32(0)?, from);
+        let operation = Tiles::Transpose(form.destination(0, DataType::B32)?, from);
         form.emit(Operation::Tiles(operation));
         return Ok(());
     }
@@ -85,7 +85,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     } else {
         let to = elements
             .iter()
-            .map(|own| form.destination_of(own, File::Word))
+            .map(|own| form.destination_of(own, DataType::B32))
             .collect::<Result<_, Problem>>()?;
         Tiles::Load(Box::new(Load { space, spread, to, from: address }))
     };

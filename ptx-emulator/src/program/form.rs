@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::fit;
 use super::lower::Lowering;
 use super::operand::{
     Address, AddressBase, Any, Destination, File, Source32, Source64, Source128, SourcePredicate,
@@ -127,40 +128,59 @@ impl<'f, 'm> Form<'f, 'm> {
         ])
     }
 
-    /// Takes what only tells caches something. Returns how many trailing operands belong to it.
+    /// Takes what only tells caches something, one of each kind. Returns how many trailing operands
+    /// belong to it.
     pub(crate) fn take_cache_hints(&mut self) -> usize {
-        const HINTS: &[&str] = &[
-            "ca",
-            "cg",
-            "cs",
-            "lu",
-            "cv",
-            "wb",
-            "wt",
-            "nc",
-            "L1::evict_normal",
-            "L1::evict_unchanged",
-            "L1::evict_first",
-            "L1::evict_last",
-            "L1::no_allocate",
-            "L2::64B",
-            "L2::128B",
-            "L2::256B",
-            "L2::evict_normal",
-            "L2::evict_first",
-            "L2::evict_last",
+        const KINDS: [&[&str]; 5] = [
+            &["ca", "cg", "cs", "lu", "cv", "wb", "wt"],
+            &["nc"],
+            &[
+                "L1::evict_normal",
+                "L1::evict_unchanged",
+                "L1::evict_first",
+                "L1::evict_last",
+                "L1::no_allocate",
+            ],
+            &["L2::64B", "L2::128B", "L2::256B"],
+            &["L2::evict_normal", "L2::evict_first", "L2::evict_last"],
         ];
-        for (own, taken) in &mut self.modifiers {
-            *taken |= HINTS.contains(own);
+        for kind in KINDS {
+            self.take_with(|word| kind.contains(&word).then_some(()));
         }
         usize::from(self.take("L2::cache_hint"))
     }
 
-    /// All modifiers must have been understood.
+    /// All modifiers must have been understood. Some may be repeated: they promise no more then.
     pub(crate) fn finish(&self) -> Result<(), Problem> {
-        match self.modifiers.iter().find(|(_, taken)| !taken) {
+        let known = |word: &str| self.modifiers.iter().any(|(own, taken)| *taken && *own == word);
+        let repeats = |word: &str| matches!(word, "sync" | "uni") && known(word);
+        match self.modifiers.iter().find(|(word, taken)| !taken && !repeats(word)) {
+            Some((word, _)) if known(word) => Err(format!("modifier `.{word}` is given twice")),
             Some((word, _)) => Err(format!("modifier `.{word}` is not supported here")),
             None => Ok(()),
+        }
+    }
+
+    /// Whether a predicate decides who executes the instruction.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.instruction.guard.is_some()
+    }
+
+    /// The state space of the symbol that operand `index` is.
+    pub(crate) fn symbol_of(&self, index: usize) -> Option<StateSpace> {
+        match self.operand(index) {
+            Ok(Operand::Name(name) | Operand::Offset(name, _)) => self.lowering.space_of(*name),
+            _ => None,
+        }
+    }
+
+    /// The state space of the symbol that operand `index` names between brackets.
+    pub(crate) fn symbol_space(&self, index: usize) -> Option<StateSpace> {
+        match self.operand(index) {
+            Ok(Operand::Address(module::Address { base: Base::Name(name), .. })) => {
+                self.lowering.space_of(*name)
+            }
+            _ => None,
         }
     }
 
@@ -256,7 +276,19 @@ impl<'f, 'm> Form<'f, 'm> {
             Operand::Offset(name, offset) => (*name, *offset),
             _ => return Ok(None),
         };
-        self.resolve(name, offset)
+        let found = self.resolve(name, offset)?;
+        if found.is_some() {
+            self.only_for(&["mov", "cvta", "mapa", "getctarank"], "the address of a symbol")?;
+        }
+        Ok(found)
+    }
+
+    /// Some sources are for a few instructions; others want what these have put into a register.
+    fn only_for(&self, mnemonics: &[&str], source: &str) -> Result<(), Problem> {
+        if mnemonics.contains(&self.mnemonic()) {
+            return Ok(());
+        }
+        Err(format!("{source} is a source of `mov`, not of this"))
     }
 
     fn resolve(&self, name: Reference, offset: i64) -> Result<Option<Symbol>, Problem> {
@@ -297,7 +329,10 @@ impl<'f, 'm> Form<'f, 'm> {
             }
             _ => return Ok(None),
         };
-        let special = special.ok_or_else(|| format!("special register in `{operand:?}`"))?;
+        let special = special.ok_or_else(|| special_problem(operand))?;
+        if special != Special::WarpSize {
+            self.only_for(&["mov", "cvt"], "a special register")?;
+        }
         let row = self.lowering.temporary(File::Word);
         self.emit(Operation::Special(special.into_word(Destination(Some(row)))));
         Ok(Some(row))
@@ -312,13 +347,9 @@ impl<'f, 'm> Form<'f, 'm> {
         if let Operand::Immediate(immediate) = operand {
             return Ok(Source32::Immediate(immediate32(*immediate, data_type)?));
         }
-        match self.register(operand) {
-            Some((File::Word, row)) => {
-                self.lowering.note_read(row);
-                return Ok(Source32::Register(row));
-            }
-            Some(_) => return Err("a source register of another width".to_owned()),
-            None => {}
+        if let Some((file, row)) = self.register(operand) {
+            self.check_fit(operand, data_type, fit::fits)?;
+            return self.word_row(file, row);
         }
         if let Some(row) = self.special32(operand)? {
             return Ok(Source32::Register(row));
@@ -352,15 +383,20 @@ impl<'f, 'm> Form<'f, 'm> {
         data_type: DataType,
     ) -> Result<Source64, Problem> {
         if let Operand::Immediate(immediate) = operand {
-            return Ok(Source64::Immediate(immediate64(*immediate, data_type)));
+            return Ok(Source64::Immediate(immediate64(*immediate, data_type)?));
         }
-        match self.register(operand) {
-            Some((File::Double, row)) => return Ok(Source64::Register(row)),
-            Some(_) => return Err("a source register of another width".to_owned()),
-            None => {}
+        if let Some((file, row)) = self.register(operand) {
+            self.check_fit(operand, data_type, fit::fits)?;
+            return match file {
+                File::Double => Ok(Source64::Register(row)),
+                _ => Err("a source register of another width".to_owned()),
+            };
         }
         let special = match operand {
-            Operand::Name(Reference::Special(name)) => Special::double(name),
+            Operand::Name(Reference::Special(name)) => {
+                self.only_for(&["mov", "cvt"], "a special register")?;
+                Some(Special::double(name).ok_or_else(|| special_problem(operand))?)
+            }
             _ => None,
         };
         let special = match (special, self.symbol(operand)?) {
@@ -387,7 +423,7 @@ impl<'f, 'm> Form<'f, 'm> {
         match (operand, self.register(operand)) {
             (_, Some((File::Quad, row))) => Ok(Source128::Register(row)),
             (Operand::Immediate(value), None) => {
-                Ok(Source128::Immediate(immediate64(*value, DataType::B64).into()))
+                Ok(Source128::Immediate(immediate64(*value, DataType::B64)?.into()))
             }
             _ => Err("a 128-bit source is wanted".to_owned()),
         }
@@ -395,10 +431,13 @@ impl<'f, 'm> Form<'f, 'm> {
 
     /// A source whose register may be wider than the type.
     pub(crate) fn any_of(&mut self, operand: &Operand, ty: DataType) -> Result<Any, Problem> {
+        if self.register(operand).is_some() {
+            self.check_fit(operand, ty, fit::holds)?;
+        }
         match self.register(operand) {
             Some((File::Double, row)) => Ok(Any::Double(Source64::Register(row))),
             Some((File::Quad, row)) => Ok(Any::Quad(Source128::Register(row))),
-            Some((File::Word, _)) => Ok(Any::Word(self.source32_of(operand, ty)?)),
+            Some((File::Word, row)) => Ok(Any::Word(self.word_row(File::Word, row)?)),
             Some((File::Predicate, _)) => Err("a predicate is no source here".to_owned()),
             None if ty.bits() <= 32 => Ok(Any::Word(self.source32_of(operand, ty)?)),
             None => Ok(Any::Double(self.source64_of(operand, ty)?)),
@@ -439,58 +478,87 @@ impl<'f, 'm> Form<'f, 'm> {
         self.predicate_of(self.operand(index)?)
     }
 
+    /// The row of a register of words, which is read.
+    fn word_row(&mut self, file: File, row: u32) -> Result<Source32, Problem> {
+        if file != File::Word {
+            return Err("a source register of another width".to_owned());
+        }
+        self.lowering.note_read(row);
+        Ok(Source32::Register(row))
+    }
+
+    /// Whether the declared type of a register goes with the instruction's.
+    fn check_fit(
+        &self,
+        operand: &Operand,
+        ty: DataType,
+        fits: fn(ScalarType, DataType) -> bool,
+    ) -> Result<(), Problem> {
+        let (Operand::Name(Reference::Register(own))
+        | Operand::Component(Reference::Register(own), _)) = operand
+        else {
+            return Ok(());
+        };
+        match self.lowering.register_name(*own) {
+            Some((name, declared)) if !fits(declared, ty) => {
+                let wanted = ty.word();
+                Err(format!("`{name}` is a register of type `{declared}`, not for `.{wanted}`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A destination register for a value of a type.
     pub(crate) fn destination_of(
         &mut self,
         operand: &Operand,
-        file: File,
+        ty: DataType,
+    ) -> Result<Destination, Problem> {
+        self.checked_destination(operand, ty, fit::fits)
+    }
+
+    fn checked_destination(
+        &mut self,
+        operand: &Operand,
+        ty: DataType,
+        fits: fn(ScalarType, DataType) -> bool,
     ) -> Result<Destination, Problem> {
         if *operand == Operand::Sink {
             return Ok(Destination(None));
         }
-        match self.register(operand) {
-            Some((own, row)) if own == file => {
-                if file == File::Word {
-                    self.lowering.note_write(row);
-                }
-                Ok(Destination(Some(row)))
-            }
-            Some(_) => Err("a destination register of another width".to_owned()),
-            None => Err("a register is wanted as destination".to_owned()),
+        let found = self.register(operand);
+        let (file, row) = found.ok_or("a register is wanted as destination")?;
+        self.check_fit(operand, ty, fits)?;
+        if file == File::Word {
+            self.lowering.note_write(row);
         }
+        Ok(Destination(Some(row)))
     }
 
-    /// Operand `index` as a destination of up to 32 bits.
-    pub(crate) fn destination32(&mut self, index: usize) -> Result<Destination, Problem> {
-        self.destination_of(self.operand(index)?, File::Word)
-    }
-
-    /// Operand `index` as a destination of 64 bits.
-    pub(crate) fn destination64(&mut self, index: usize) -> Result<Destination, Problem> {
-        self.destination_of(self.operand(index)?, File::Double)
-    }
-
-    /// Operand `index` as a destination of 128 bits.
-    pub(crate) fn destination128(&mut self, index: usize) -> Result<Destination, Problem> {
-        self.destination_of(self.operand(index)?, File::Quad)
+    /// Operand `index` as a destination of a type.
+    pub(crate) fn destination(
+        &mut self,
+        index: usize,
+        ty: DataType,
+    ) -> Result<Destination, Problem> {
+        self.destination_of(self.operand(index)?, ty)
     }
 
     /// Operand `index` as a destination predicate.
     pub(crate) fn destination_predicate(&mut self, index: usize) -> Result<Destination, Problem> {
-        self.destination_of(self.operand(index)?, File::Predicate)
+        self.destination(index, DataType::Predicate)
     }
 
     /// A destination whose register may be wider than the value.
     pub(crate) fn wide_of(&mut self, operand: &Operand, ty: DataType) -> Result<Wide, Problem> {
-        match self.register(operand) {
-            Some((File::Double, _)) => {
-                Ok(Wide::Double(self.destination_of(operand, File::Double)?))
-            }
-            Some((File::Quad, _)) => Ok(Wide::Quad(self.destination_of(operand, File::Quad)?)),
-            _ if ty.bits() == 64 && *operand == Operand::Sink => {
-                Ok(Wide::Double(Destination(None)))
-            }
-            _ => Ok(Wide::Word(self.destination_of(operand, File::Word)?)),
-        }
+        let destination = self.checked_destination(operand, ty, fit::holds)?;
+        Ok(match self.register(operand) {
+            Some((File::Double, _)) => Wide::Double(destination),
+            Some((File::Quad, _)) => Wide::Quad(destination),
+            None if ty.bits() == 64 => Wide::Double(destination),
+            None if ty.bits() == 128 => Wide::Quad(destination),
+            _ => Wide::Word(destination),
+        })
     }
 
     /// Operand `index` as a destination whose register may be wider than the value.
@@ -530,6 +598,9 @@ impl<'f, 'm> Form<'f, 'm> {
             Base::Name(name) => name,
         };
         if let Reference::Register(index) = name {
+            if self.lowering.register_name(index).is_some_and(|(_, own)| fit::is_float(own)) {
+                return Err("an address register holds no floating-point number".to_owned());
+            }
             let base = match self.lowering.register(index) {
                 Some((File::Word, row)) => {
                     self.lowering.note_read(row);
@@ -546,11 +617,16 @@ impl<'f, 'm> Form<'f, 'm> {
             return Ok(Address { base: AddressBase::Parameter(place.offset.into()), offset });
         }
         let wrong = || "the symbol lies in another state space".to_owned();
+        // Constants and parameters have no generic address that an instruction could name.
+        let fits = match (space, self.lowering.space_of(name)) {
+            (None, own) => !matches!(own, Some(StateSpace::Const | StateSpace::Param)),
+            (wanted, own) => wanted == own || own.is_none(),
+        };
+        if !fits {
+            return Err(wrong());
+        }
         let base = match self.resolve(name, 0)? {
-            Some(Symbol::Constant(value)) => match space {
-                Some(StateSpace::Shared | StateSpace::Local) => return Err(wrong()),
-                _ => AddressBase::Constant(value),
-            },
+            Some(Symbol::Constant(value)) => AddressBase::Constant(value),
             Some(Symbol::Shared(value)) => match space {
                 Some(StateSpace::Shared) => AddressBase::Shared(value),
                 // A generic access by name: the address is completed at run time.
@@ -583,6 +659,19 @@ impl<'f, 'm> Form<'f, 'm> {
     }
 }
 
+/// The error that an instruction has no such special register.
+fn special_problem(operand: &Operand) -> Problem {
+    match operand {
+        Operand::Name(Reference::Special(name)) => {
+            format!("the special register `{name}` is not supported here")
+        }
+        Operand::Component(Reference::Special(name), component) => {
+            format!("the special register `{name}{component}` is not supported here")
+        }
+        _ => "a special register is wanted".to_owned(),
+    }
+}
+
 /// A literal integer.
 pub(crate) fn constant(operand: &Operand) -> Result<i64, Problem> {
     match operand {
@@ -603,27 +692,39 @@ fn element(component: Component) -> u32 {
 }
 
 fn immediate32(immediate: Immediate, ty: DataType) -> Result<u32, Problem> {
+    check_literal(immediate, ty)?;
     let bits = match immediate {
         Immediate::Signed(value) => value as u32,
         Immediate::Unsigned(value) => value as u32,
         Immediate::Single(bits) => bits,
-        Immediate::Double(bits) => match ty {
-            DataType::F32 | DataType::B32 | DataType::Tf32 => {
-                (f64::from_bits(bits) as f32).to_bits()
-            }
-            _ => return Err("a double is no literal of this type".to_owned()),
-        },
+        Immediate::Double(bits) => (f64::from_bits(bits) as f32).to_bits(),
     };
     Ok(if ty.bits() < 32 { bits & ((1 << ty.bits()) - 1) } else { bits })
 }
 
-fn immediate64(immediate: Immediate, ty: DataType) -> u64 {
-    match immediate {
+fn immediate64(immediate: Immediate, ty: DataType) -> Result<u64, Problem> {
+    check_literal(immediate, ty)?;
+    Ok(match immediate {
         Immediate::Signed(value) => value as u64,
         Immediate::Unsigned(value) => value,
         Immediate::Single(bits) if ty == DataType::F64 => f64::from(f32::from_bits(bits)).to_bits(),
         Immediate::Single(bits) => bits.into(),
         Immediate::Double(bits) => bits,
+    })
+}
+
+/// Floating-point literals are for floating-point types and for bits of their own width; others
+/// are not for floating-point types.
+fn check_literal(immediate: Immediate, ty: DataType) -> Result<(), Problem> {
+    let right = match immediate {
+        Immediate::Signed(_) | Immediate::Unsigned(_) => !ty.is_float(),
+        Immediate::Single(_) => matches!(ty, DataType::F32 | DataType::F64 | DataType::B32),
+        Immediate::Double(_) => matches!(ty, DataType::F32 | DataType::F64 | DataType::B64),
+    };
+    if right {
+        Ok(())
+    } else {
+        Err(format!("`{immediate}` is no literal of type `.{}`", ty.word()))
     }
 }
 

@@ -13,7 +13,8 @@ use crate::arch::Arch;
 use crate::execute::registers::RegisterCounts;
 use crate::machine::LoadError;
 use crate::module::{
-    Body, Function, FunctionKind, Initialiser, Module, Reference, RegisterGroup, StateSpace,
+    Body, Function, FunctionKind, Initialiser, Module, Reference, RegisterGroup, ScalarType,
+    StateSpace,
 };
 use crate::ops::{self, Operation};
 
@@ -370,6 +371,13 @@ impl<'m> Lowering<'m> {
         Some(self.group(index)?.scalar.bytes().map_or(1, |bytes| bytes * 8))
     }
 
+    /// The name and the declared type of a register.
+    pub(super) fn register_name(&self, index: u32) -> Option<(String, ScalarType)> {
+        let (group, number) = self.body.register(index)?;
+        let number = group.count.map_or_else(String::new, |_| number.to_string());
+        Some((format!("{}{number}", group.name), group.scalar))
+    }
+
     /// The elements of a register that is a vector.
     pub(super) fn register_elements(&self, index: u32) -> Option<u32> {
         self.group(index)?.vector.map(|length| length.length())
@@ -388,7 +396,7 @@ impl<'m> Lowering<'m> {
         *count - 1
     }
 
-    pub(super) fn is_entry(&self) -> bool {
+    pub(crate) fn is_entry(&self) -> bool {
         self.function.kind == FunctionKind::Entry
     }
 
@@ -406,6 +414,18 @@ impl<'m> Lowering<'m> {
 
     pub(super) fn shared_local(&self, index: usize) -> Option<u32> {
         self.target.shared.offsets.get(&SharedName::Function(self.index, index)).copied()
+    }
+
+    /// The state space of a variable or parameter.
+    pub(super) fn space_of(&self, name: Reference) -> Option<StateSpace> {
+        match name {
+            Reference::Variable(index) => {
+                self.target.module.variables.get(index).map(|own| own.space)
+            }
+            Reference::Local(index) => self.local_space(index),
+            Reference::Parameter(_) | Reference::Return(_) => Some(StateSpace::Param),
+            _ => None,
+        }
     }
 
     pub(super) fn function_address(&self, index: usize) -> u64 {

@@ -1,6 +1,7 @@
 //! Kernels in the form in which they are executed: registers are rows of files, labels are
 //! positions, symbols are addresses, and every instruction is an [`Operation`] of its family.
 
+mod fit;
 mod form;
 mod layout;
 mod lower;

@@ -144,7 +144,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         && let Some(pair) = pair(form, to)?
     {
         check_width(form, 0, to)?;
-        return lower_pair(form, pair, from);
+        return lower_pair(form, pair, [to, from]);
     }
     let one = pair_to_pair(form, to, from)?;
     check_width(form, 1, from)?;
@@ -166,14 +166,18 @@ fn lower_one(
     Ok(())
 }
 
-fn lower_pair(form: &mut Form<'_, '_>, pair: Pair, from: DataType) -> Result<(), Problem> {
+fn lower_pair(
+    form: &mut Form<'_, '_>,
+    pair: Pair,
+    [to, from]: [DataType; 2],
+) -> Result<(), Problem> {
     form.finish()?;
     form.expect(3)?;
     for index in [1, 2] {
         check_literal(form.operand(index)?, from)?;
     }
     let sources = [form.source32(1, from)?, form.source32(2, from)?];
-    let destination = form.destination32(0)?;
+    let destination = form.destination(0, to)?;
     form.emit(Operation::Convert(Convert::Pair(pair, destination, sources)));
     Ok(())
 }
@@ -422,7 +426,7 @@ fn lower_pack(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if has_third {
         from[2] = form.source32(3, DataType::B32)?;
     }
-    let to = form.destination32(0)?;
+    let to = form.destination(0, DataType::U32)?;
     let operands = Box::new(pack::Operands { to, from });
     form.emit(Operation::Convert(Convert::Pack(Pack(ty), operands)));
     Ok(())

@@ -6,7 +6,7 @@ use super::groups::{Family, GroupWait};
 use super::remote::{self, shared_type};
 use super::tensor::TensorOperand;
 use super::threads::{Arrival, ThreadCopy, Valid};
-use crate::module::Operand;
+use crate::module::{Operand, StateSpace};
 use crate::ops::Operation;
 use crate::ops::access::Space;
 use crate::program::types::DataType;
@@ -184,6 +184,9 @@ fn tensor(form: &mut Form<'_, '_>, index: usize, rank: usize) -> Result<TensorOp
         .iter()
         .map(|own| form.source32_of(own, DataType::S32))
         .collect::<Result<_, Problem>>()?;
+    if form.symbol_space(index).is_some_and(|own| own != StateSpace::Global) {
+        return Err("the symbol of a tensor map lies in global memory".to_owned());
+    }
     Ok(TensorOperand { map: form.address_of(bracket, None)?, coordinates })
 }
 

@@ -101,6 +101,9 @@ pub(super) fn write_global(
         let hint = grid.memory.hint(address);
         return Err(out_of_bounds("copy", address, data.len(), hint));
     };
+    if allocation.is_constant {
+        return Err(Fault::operand("constant memory cannot be written"));
+    }
     if let Some(access) = access {
         let stored = Some(Stored { before: &allocation.bytes, after: data });
         let (start, length) = (offset as u64, data.len() as u64);

@@ -103,13 +103,13 @@ fn operands(
         for (index, own) in from.iter_mut().enumerate().take(sources) {
             *own = form.source64(index + 1, ty)?;
         }
-        return Ok(Float::Double(arithmetic, form.destination64(0)?, Box::new(from)));
+        return Ok(Float::Double(arithmetic, form.destination(0, ty)?, Box::new(from)));
     }
     let mut from = [Source32::Immediate(0); 3];
     for (index, own) in from.iter_mut().enumerate().take(sources) {
         *own = form.source32(index + 1, ty)?;
     }
-    let to = form.destination32(0)?;
+    let to = form.destination(0, ty)?;
     Ok(match kind {
         Kind::Half(shape) => Float::Half(arithmetic, Box::new(HalfOperands { shape, to, from })),
         Kind::Single | Kind::Double => Float::Single(arithmetic, to, from),

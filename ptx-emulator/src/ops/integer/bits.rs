@@ -91,7 +91,7 @@ fn narrow(
     form.finish()?;
     form.expect(2)?;
     let source = form.source64(1, ty)?;
-    let own = Lanewise::Narrow(run, form.destination32(0)?, source);
+    let own = Lanewise::Narrow(run, form.destination(0, U32)?, source);
     form.emit(Operation::Lanewise(own));
     Ok(())
 }
@@ -104,7 +104,7 @@ fn lower_extract64(form: &mut Form<'_, '_>, ty: DataType) -> Result<(), Problem>
         _ => |a, b, c| each3(a, b, c, numeric::extract_u64),
     };
     let sources = (form.source64(1, ty)?, [form.source32(2, U32)?, form.source32(3, U32)?]);
-    let own = Lanewise::Field(run, form.destination64(0)?, Box::new(sources));
+    let own = Lanewise::Field(run, form.destination(0, ty)?, Box::new(sources));
     form.emit(Operation::Lanewise(own));
     Ok(())
 }
@@ -115,11 +115,11 @@ fn lower_insert(form: &mut Form<'_, '_>, ty: DataType) -> Result<(), Problem> {
     let counts = [form.source32(3, U32)?, form.source32(4, U32)?];
     let operation = if ty == B64 {
         let values = [form.source64(1, ty)?, form.source64(2, ty)?];
-        Integer::InsertDouble(form.destination64(0)?, Box::new((values, counts)))
+        Integer::InsertDouble(form.destination(0, ty)?, Box::new((values, counts)))
     } else {
         let [position, length] = counts;
         let sources = [form.source32(1, ty)?, form.source32(2, ty)?, position, length];
-        Integer::Insert(form.destination32(0)?, Box::new(sources))
+        Integer::Insert(form.destination(0, ty)?, Box::new(sources))
     };
     form.emit(Operation::Integer(operation));
     Ok(())

@@ -65,14 +65,14 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             None => Source64::Immediate(0),
         };
         let sources = [form.source64(1, ty)?, form.source64(2, ty)?, third];
-        (Sources::Double(Box::new(sources)), form.destination64(0)?)
+        (Sources::Double(Box::new(sources)), form.destination(0, ty)?)
     } else {
         let third = match half {
             Some(_) => form.source32(3, ty)?,
             None => Source32::Immediate(0),
         };
         let sources = [form.source32(1, ty)?, form.source32(2, ty)?, third];
-        (Sources::Word(sources), form.destination32(0)?)
+        (Sources::Word(sources), form.destination(0, ty)?)
     };
     let reads = matches!(mnemonic, "addc" | "subc" | "madc");
     let own = Carry { kind, reads, writes, destination, sources };

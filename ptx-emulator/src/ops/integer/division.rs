@@ -30,7 +30,7 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             (true, _) => |a, b| (b != 0).then(|| (a as i64).wrapping_rem(b as i64) as u64),
         };
         let sources = [form.source64(1, ty)?, form.source64(2, ty)?];
-        Divide::Double(run, form.destination64(0)?, sources)
+        Divide::Double(run, form.destination(0, ty)?, sources)
     } else {
         let run: fn(u32, u32) -> Option<u32> = match (remainder, ty) {
             (false, U32) => u32::checked_div,
@@ -48,7 +48,7 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             _ => return Err(format!("division of the type {ty:?}")),
         };
         let sources = [form.source32(1, ty)?, form.source32(2, ty)?];
-        Divide::Word(run, form.destination32(0)?, sources)
+        Divide::Word(run, form.destination(0, ty)?, sources)
     };
     form.emit(Operation::Integer(Integer::Divide(operation)));
     Ok(())

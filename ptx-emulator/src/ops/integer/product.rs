@@ -5,7 +5,7 @@ use crate::numeric::product::{self as numeric, BytePair};
 use crate::ops::Operation;
 use crate::ops::lanewise::{
     DoubleOfDoubles, DoubleOfThree, Lanewise, WordOfThree, WordOfWords, each2, each3, emit_double2,
-    emit_double3, emit_word2, emit_word3, low16, signed16,
+    emit_double3, emit_word2, emit_word2_to, emit_word3, emit_word3_to, low16, signed16,
 };
 use crate::program::types::DataType::{self, S16, S32, S64, U16, U32, U64};
 use crate::program::{Form, Problem};
@@ -124,12 +124,16 @@ fn full_s32(a: u32, b: u32) -> u64 {
 fn lower_wide(form: &mut Form<'_, '_>, adds: bool) -> Result<(), Problem> {
     let ty = form.take_type()?;
     match (ty, adds) {
-        (U16, false) => emit_word2(form, [ty; 2], |a, b| each2(a, b, |a, b| full16(false, a, b))),
-        (S16, false) => emit_word2(form, [ty; 2], |a, b| each2(a, b, |a, b| full16(true, a, b))),
-        (U16, true) => emit_word3(form, [ty, ty, U32], |a, b, c| {
+        (U16, false) => {
+            emit_word2_to(form, U32, [ty; 2], |a, b| each2(a, b, |a, b| full16(false, a, b)))
+        }
+        (S16, false) => {
+            emit_word2_to(form, S32, [ty; 2], |a, b| each2(a, b, |a, b| full16(true, a, b)))
+        }
+        (U16, true) => emit_word3_to(form, U32, [ty, ty, U32], |a, b, c| {
             each3(a, b, c, |a, b, c| full16(false, a, b).wrapping_add(c))
         }),
-        (S16, true) => emit_word3(form, [ty, ty, S32], |a, b, c| {
+        (S16, true) => emit_word3_to(form, S32, [ty, ty, S32], |a, b, c| {
             each3(a, b, c, |a, b, c| full16(true, a, b).wrapping_add(c))
         }),
         (U32 | S32, _) => lower_wide32(form, ty, adds),
@@ -141,19 +145,20 @@ fn lower_wide32(form: &mut Form<'_, '_>, ty: DataType, adds: bool) -> Result<(),
     form.finish()?;
     form.expect(if adds { 4 } else { 3 })?;
     let sources = [form.source32(1, ty)?, form.source32(2, ty)?];
+    let wide = if ty == S32 { S64 } else { U64 };
     let operation = if adds {
         let run: fn(&_, &_, &_) -> _ = match ty {
             S32 => |a, b, c| each3(a, b, c, |a, b, c: u64| full_s32(a, b).wrapping_add(c)),
             _ => |a, b, c| each3(a, b, c, |a, b, c: u64| full_u32(a, b).wrapping_add(c)),
         };
-        let sum = form.source64(3, if ty == S32 { S64 } else { U64 })?;
-        Lanewise::Widen3(run, form.destination64(0)?, Box::new((sources, sum)))
+        let sum = form.source64(3, wide)?;
+        Lanewise::Widen3(run, form.destination(0, wide)?, Box::new((sources, sum)))
     } else {
         let run: fn(&_, &_) -> _ = match ty {
             S32 => |a, b| each2(a, b, full_s32),
             _ => |a, b| each2(a, b, full_u32),
         };
-        Lanewise::Widen2(run, form.destination64(0)?, sources)
+        Lanewise::Widen2(run, form.destination(0, wide)?, sources)
     };
     form.emit(Operation::Lanewise(operation));
     Ok(())
@@ -242,7 +247,7 @@ fn lower_dot(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         ),
     };
     let sum = if types.contains(&S32) { S32 } else { U32 };
-    emit_word3(form, [a, b, sum], run)
+    emit_word3_to(form, sum, [a, b, sum], run)
 }
 
 /// One of the functions for signed and signed, signed and unsigned, and so on.

@@ -9,7 +9,7 @@ use crate::execute::Context;
 use crate::execute::registers::{Registers, Words};
 use crate::numeric::compare::Comparison;
 use crate::ops::Operation;
-use crate::program::operand::{Destination, File, Source32, Source64, SourcePredicate};
+use crate::program::operand::{Destination, Source32, Source64, SourcePredicate};
 use crate::program::types::DataType::{self, *};
 use crate::program::{Form, Problem};
 
@@ -190,9 +190,9 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if second.is_some() && matches!(ty, F16 | Bf16) {
         return Err("comparisons of this type have one result".to_owned());
     }
-    let destination = form.destination_of(first, File::Predicate)?;
+    let destination = form.destination_of(first, Predicate)?;
     let second = match second {
-        Some(own) => Some(form.destination_of(own, File::Predicate)?),
+        Some(own) => Some(form.destination_of(own, Predicate)?),
         None => None,
     };
     let make =
@@ -233,7 +233,7 @@ fn lower_set(
     };
     let combined = combination(form, bitwise)?;
     let questions = questions(form, (word, ty, flush))?;
-    let destination = form.destination32(0)?;
+    let destination = form.destination(0, result)?;
     let own = Set { questions, combined, yes, destination };
     form.emit(Operation::Logic(Logic::Set(Box::new(own))));
     Ok(())

@@ -65,10 +65,10 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     };
     let own = if ty.bits() == 64 {
         let sources = [form.source64(1, ty)?, form.source64(2, ty)?];
-        Select::Double(form.destination64(0)?, Box::new(sources), choice)
+        Select::Double(form.destination(0, ty)?, Box::new(sources), choice)
     } else {
         let sources = [form.source32(1, ty)?, form.source32(2, ty)?];
-        Select::Word(form.destination32(0)?, sources, choice)
+        Select::Word(form.destination(0, ty)?, sources, choice)
     };
     form.emit(Operation::Logic(Logic::Select(own)));
     Ok(())

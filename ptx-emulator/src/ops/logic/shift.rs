@@ -64,7 +64,7 @@ fn lower_double(
     form.finish()?;
     form.expect(3)?;
     let (value, amount) = (form.source64(1, B64)?, form.source32(2, U32)?);
-    let own = Lanewise::Shift(run, form.destination64(0)?, value, amount);
+    let own = Lanewise::Shift(run, form.destination(0, B64)?, value, amount);
     form.emit(Operation::Lanewise(own));
     Ok(())
 }

@@ -5,8 +5,8 @@ use crate::execute::Context;
 use crate::execute::registers::Words;
 use crate::numeric::integer::logic3;
 use crate::ops::Operation;
-use crate::program::operand::{Destination, File, Source32, SourcePredicate};
-use crate::program::types::DataType::B32;
+use crate::program::operand::{Destination, Source32, SourcePredicate};
+use crate::program::types::DataType::{B32, Predicate};
 use crate::program::{Form, Problem};
 
 /// `lop3`.
@@ -30,10 +30,10 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let table = u8::try_from(form.constant(4)?).map_err(|_| "the table has eight bits")?;
     let sources = [form.source32(1, ty)?, form.source32(2, ty)?, form.source32(3, ty)?];
     let (first, second) = form.pair(0)?;
-    let destination = form.destination_of(first, File::Word)?;
+    let destination = form.destination_of(first, ty)?;
     let predicate = match (combined, second) {
         (Some(bitwise), Some(second)) => {
-            let second = form.destination_of(second, File::Predicate)?;
+            let second = form.destination_of(second, Predicate)?;
             Some((bitwise, second, form.predicate(5)?))
         }
         (None, None) => None,

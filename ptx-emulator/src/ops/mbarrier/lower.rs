@@ -1,6 +1,7 @@
 //! From the text of `mbarrier` instructions to operations.
 
 use super::{Arrival, Awaited, Location, Mbarrier, Waiting};
+use crate::module::StateSpace;
 use crate::ops::Operation;
 use crate::ops::access::Space;
 use crate::program::operand::Destination;
@@ -24,7 +25,10 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     } else if form.take("pending_count") {
         form.take("b64");
         expect(form, 2..=2)?;
-        Mbarrier::PendingCount(form.destination32(0)?, form.source64(1, DataType::B64)?)
+        Mbarrier::PendingCount(
+            form.destination(0, DataType::U32)?,
+            form.source64(1, DataType::B64)?,
+        )
     } else if form.take("test_wait") {
         Mbarrier::Wait(lower_wait(form, false)?)
     } else if form.take("try_wait") {
@@ -48,6 +52,9 @@ impl Location {
         } else {
             Space::Generic
         };
+        if form.symbol_space(index).is_some_and(|own| own != StateSpace::Shared) {
+            return Err("an mbarrier lies in shared memory".to_owned());
+        }
         Ok(Self { space, address: space.address(form, index)? })
     }
 }
@@ -87,7 +94,8 @@ fn lower_arrival(form: &mut Form<'_, '_>, drop: bool) -> Result<Arrival, Problem
     let needs_value = expects || !may_complete;
     expect(form, last + usize::from(needs_value)..=last + 1)?;
     let location = Location::of(form, has_state)?;
-    let state = if has_state == 1 { form.destination64(0)? } else { Destination(None) };
+    let state =
+        if has_state == 1 { form.destination(0, DataType::B64)? } else { Destination(None) };
     if location.space == Space::SharedCluster && state.0.is_some() {
         return Err("an arrival on `.shared::cluster` has no state".to_owned());
     }

@@ -7,7 +7,7 @@ use crate::matrix::wgmma::{Wgmma, WgmmaForm};
 use crate::matrix::{AccumulatorType, ElementType};
 use crate::module::Operand;
 use crate::ops::Operation as AnyOperation;
-use crate::program::operand::{Destination, File, Source32};
+use crate::program::operand::{Destination, Source32};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
 
@@ -84,7 +84,8 @@ fn lower_multiply(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     take_aligned(form)?;
     let shape = take_shape(form)?;
     let saturate = form.take("satfinite");
-    let d = accumulator(form.take_type()?)?;
+    let sum = form.take_type()?;
+    let d = accumulator(sum)?;
     let a = element(form.take_type()?)?;
     let b = element(form.take_type()?)?;
     if a == ElementType::B1 && !(form.take("and") && form.take("popc")) {
@@ -127,7 +128,9 @@ fn lower_multiply(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         saturate,
     })
     .map_err(|error| error.to_string())?;
-    let accumulators = lower_accumulators(form, &wgmma)?;
+    // Halves are packed two by two.
+    let in_register = if sum == DataType::F16 { DataType::F16x2 } else { sum };
+    let accumulators = lower_accumulators(form, &wgmma, in_register)?;
     let a = if a_in_registers {
         lower_fragment(form, &accumulators)?
     } else {
@@ -140,7 +143,11 @@ fn lower_multiply(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn lower_accumulators(form: &mut Form<'_, '_>, wgmma: &Wgmma) -> Result<Box<[u32]>, Problem> {
+fn lower_accumulators(
+    form: &mut Form<'_, '_>,
+    wgmma: &Wgmma,
+    ty: DataType,
+) -> Result<Box<[u32]>, Problem> {
     let elements = form.elements(0)?;
     let wanted = wgmma.accumulator_registers();
     if elements.len() != wanted {
@@ -148,7 +155,7 @@ fn lower_accumulators(form: &mut Form<'_, '_>, wgmma: &Wgmma) -> Result<Box<[u32
     }
     let mut rows = Vec::with_capacity(wanted);
     for own in elements {
-        let Destination(Some(row)) = form.destination_of(own, File::Word)? else {
+        let Destination(Some(row)) = form.destination_of(own, ty)? else {
             return Err("`_` cannot be an accumulator".to_owned());
         };
         form.lowering().own(row);
