@@ -232,6 +232,73 @@ const MEMORY_REFUSED: &[(&str, &str)] = &[
     ("cvta.to.shared.u32 %r1, %r2;", "`.u64`"),
 ];
 
+/// Tensor maps, barriers, fences and policies.
+const TOGETHER_TAKEN: &[&str] = &[
+    "tensormap.replace.tile.global_address.b1024.b64 [%d1], 5;",
+    "tensormap.replace.tile.rank.b1024.b32 [%d1], %r1;",
+    "tensormap.replace.tile.box_dim.b1024.b32 [global], 4, %r1;",
+    "tensormap.replace.tile.elemtype.b1024.b32 [%d1], 12;",
+    "tensormap.replace.tile.swizzle_mode.b1024.b32 [%d1], 3;",
+    "barrier.cluster.arrive.aligned.release;",
+    "barrier.cluster.arrive.relaxed;",
+    "barrier.cluster.wait.acquire.aligned;",
+    "mbarrier.arrive.noComplete.release.cta.shared::cta.b64 %d1, [%r1], 1;",
+    "mbarrier.arrive_drop.shared::cluster.b64 _, [%r1];",
+    "fence.proxy.async.shared::cluster;",
+    "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
+    "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;",
+    "fence.release.sync_restrict::shared::cta.cluster;",
+    "fence.acquire.cluster;",
+    "fence.cta;",
+    "createpolicy.fractional.L2::evict_first.L2::evict_first.b64 %d1, 0.5;",
+    "mma.sync.aligned.row.col.m16n8k16.f32.e4m3.e5m2.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, \
+     {%f0, %f1, %f2, %f3};",
+];
+
+const TOGETHER_REFUSED: &[(&str, &str)] = &[
+    ("tensormap.replace.tile.swizzle_atomicity.b1024.b32 [%d1], 0;", "sm_100a"),
+    ("tensormap.replace.tile.elemtype.b1024.b32 [%d1], 13;", "`.elemtype` is 0 to 12, not 13"),
+    ("tensormap.replace.tile.elemtype.b1024.b32 [%d1], 16;", "0 to 12"),
+    ("tensormap.replace.tile.elemtype.b1024.b32 [%d1], -1;", "0 to 12"),
+    ("tensormap.replace.tile.elemtype.b1024.b32 [%d1], %r1;", "literal integer"),
+    ("tensormap.replace.tile.swizzle_mode.b1024.b32 [%d1], 4;", "0 to 3"),
+    ("tensormap.replace.tile.swizzle_mode.b1024.b32 [%d1], %r1;", "literal integer"),
+    ("tensormap.replace.tile.interleave_layout.b1024.b32 [%d1], 3;", "0 to 2"),
+    ("tensormap.replace.tile.fill_mode.b1024.b32 [%d1], %r1;", "literal integer"),
+    ("tensormap.replace.tile.box_dim.b1024.b32 [%d1], 5, 64;", "0 to 4"),
+    ("tensormap.replace.tile.box_dim.b1024.b32 [%d1], %r2, 64;", "literal integer"),
+    ("tensormap.replace.tile.box_dim.b1024.b32 [%d1], %r1;", "needs an ordinal"),
+    ("tensormap.replace.tile.rank.b1024.b32 [%d1], 0, %r1;", "has no ordinal"),
+    ("barrier.cluster.arrive.acquire;", "`.acquire` is not supported here"),
+    ("barrier.cluster.wait.relaxed;", "`.relaxed` is not supported here"),
+    ("barrier.cluster.wait.release;", "`.release` is not supported here"),
+    ("mbarrier.init.shared::cluster.b64 [%r1], 1;", "own block"),
+    ("mbarrier.inval.shared::cluster.b64 [%r1];", "own block"),
+    ("mbarrier.arrive.noComplete.shared::cluster.b64 _, [%r1], 1;", "own block"),
+    ("mbarrier.arrive_drop.noComplete.shared::cluster.b64 _, [%r1], 1;", "own block"),
+    ("mbarrier.arrive.noComplete.release.cluster.shared::cta.b64 %d1, [%r1], 1;", "`.cta`"),
+    ("fence.proxy.async.local;", "`.local` is not supported here"),
+    ("fence.proxy.async.shared;", "`.shared` is not supported here"),
+    ("fence.proxy.tensormap::generic.release;", "a scope is missing"),
+    (
+        "fence.proxy.async::generic.release.sync_restrict::shared::cluster.cluster;",
+        "does not go with this order",
+    ),
+    ("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.gpu;", "`.cluster`"),
+    ("fence.release.sync_restrict::shared::cluster.cluster;", "does not go with this order"),
+    ("createpolicy.fractional.L2::evict_first.L2::evict_last.b64 %d1, 0.5;", "`.L2::evict_last`"),
+    (
+        "mma.sync.aligned.m16n8k16.col.row.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, \
+         {%r0, %r1, %r3, %r4}, {%r2, %r5}, {%f0, %f1, %f2, %f3};",
+        "A by rows with B by columns",
+    ),
+    (
+        "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f16 {%f0, %f1, %f2, %f3}, {%r0, %r1}, \
+         {%r2}, {%r3, %r4};",
+        "C must have the type of D",
+    ),
+];
+
 fn check(taken: &[&str], refused: &[(&str, &str)]) {
     for body in taken {
         if let Err(error) = Machine::new(Arch::Sm90a).load(&text("", body)) {
@@ -254,6 +321,11 @@ fn loads_and_stores() {
     check(MEMORY_TAKEN, MEMORY_REFUSED);
 }
 
+#[test]
+fn what_threads_do_together() {
+    check(TOGETHER_TAKEN, TOGETHER_REFUSED);
+}
+
 /// Whether the assembler takes a module.
 fn assembles(program: &std::ffi::OsStr, text: &str) -> bool {
     let mut child = Command::new(program)
@@ -271,10 +343,10 @@ fn assembles(program: &std::ffi::OsStr, text: &str) -> bool {
 #[ignore = "needs ptxas"]
 fn ptxas_agrees() {
     let program = std::env::var_os("PTXAS").expect("PTXAS names the assembler");
-    for body in [WIDTHS_TAKEN, MEMORY_TAKEN].concat() {
+    for body in [WIDTHS_TAKEN, MEMORY_TAKEN, TOGETHER_TAKEN].concat() {
         assert!(assembles(&program, &text("", body)), "{body}");
     }
-    for (body, part) in [WIDTHS_REFUSED, MEMORY_REFUSED].concat() {
+    for (body, part) in [WIDTHS_REFUSED, MEMORY_REFUSED, TOGETHER_REFUSED].concat() {
         // What no machine but the driver's knows is honestly missing here.
         let missing = part.contains("is not supported here") && body.contains("%envreg");
         assert!(missing || !assembles(&program, &text("", body)), "{body}");

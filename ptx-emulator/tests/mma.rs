@@ -177,6 +177,17 @@ fn every_form_gives_the_product() {
         ("m16n8k256.row.col.s32.b1.b1.s32.xor.popc", [Type::Xor; 2], "s32", 16, 256),
     ];
     forms.iter().copied().for_each(check);
+    for (names, types) in [
+        ("e4m3.e4m3", both(E4m3)),
+        ("e4m3.e5m2", [Type::Whole(E4m3), Type::Whole(E5m2)]),
+        ("e5m2.e4m3", [Type::Whole(E5m2), Type::Whole(E4m3)]),
+        ("e5m2.e5m2", both(E5m2)),
+    ] {
+        for (sum, k) in [("f32", 16), ("f16", 16), ("f32", 32), ("f16", 32)] {
+            let text = format!("m16n8k{k}.row.col.{sum}.{names}.{sum}");
+            check((text.leak(), types, sum, 16, k));
+        }
+    }
 }
 
 /// Doubles: m8n8k4, where lane 4g + t has A of row g and B of column g, both k t.
@@ -348,6 +359,7 @@ fn wrong_forms_are_refused() {
     assert!(load(&kernel(good, [4, 2, 2])).is_err());
     for (from, to) in [
         ("m16n8k16", "m16n8k32"),
+        (".row.col", ".col.row"),
         (".row.col", ".row.row"),
         (".aligned", ""),
         ("bf16.bf16.f32", "bf16.bf16.f16"),

@@ -32,10 +32,8 @@ impl Mma {
         if !types_match(a, b, d) {
             return refuse("these types do not go together");
         }
-        // Half of the 32 bytes of K exists for all types but the 8-bit floating-point ones.
         let full = a.per_row();
-        let half = (!a.is_fp8()).then_some(full / 2);
-        if (m, n) != (16, 8) || k != full && Some(k) != half {
+        if (m, n) != (16, 8) || k != full && k != full / 2 {
             return refuse("this shape is not available");
         }
         if saturate && d != AccumulatorType::S32 {

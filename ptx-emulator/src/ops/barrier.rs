@@ -217,9 +217,12 @@ fn lower_cluster(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if !arrive && !form.take("wait") {
         return Err("`arrive` or `wait` is missing".to_owned());
     }
-    let releases = !form.take("relaxed");
-    form.take("release");
-    form.take("acquire");
+    let releases = if arrive {
+        form.take_one(&[("release", true), ("relaxed", false)]).unwrap_or(true)
+    } else {
+        form.take("acquire");
+        false
+    };
     let aligned = form.take("aligned");
     form.finish()?;
     form.expect(0)?;

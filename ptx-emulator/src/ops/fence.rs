@@ -1,6 +1,5 @@
 //! `fence` and `membar`.
 
-use super::access::Space;
 use super::memory::take_scope;
 use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
@@ -46,8 +45,11 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         }
         return finish(form, Fence::Generic);
     }
-    form.take_one(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
-    take_restriction(form);
+    let orders =
+        [("sc", None), ("acq_rel", None), ("acquire", Some(true)), ("release", Some(false))];
+    if let Some(acquires) = form.take_one(&orders).flatten() {
+        take_restriction(form, acquires)?;
+    }
     if !["cta", "cluster", "gpu", "sys"].iter().any(|scope| form.has(scope)) {
         return Err("a scope is missing".to_owned());
     }
@@ -55,9 +57,20 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     finish(form, Fence::Generic)
 }
 
-fn take_restriction(form: &mut Form<'_, '_>) -> bool {
-    let restrictions = [("sync_restrict::shared::cta", ()), ("sync_restrict::shared::cluster", ())];
-    form.take_one(&restrictions).is_some()
+/// What an acquiring or a releasing fence is restricted to, at the scope of the cluster.
+fn take_restriction(form: &mut Form<'_, '_>, acquires: bool) -> Result<Option<()>, Problem> {
+    let (own, other) = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster");
+    let (right, wrong) = if acquires { (other, own) } else { (own, other) };
+    if form.has(wrong) {
+        return Err(format!("`.{wrong}` does not go with this order"));
+    }
+    if !form.take(right) {
+        return Ok(None);
+    }
+    if !form.has("cluster") {
+        return Err("`.sync_restrict` goes with `.cluster`".to_owned());
+    }
+    Ok(Some(()))
 }
 
 fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
@@ -69,7 +82,7 @@ fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         return Ok(());
     }
     if form.take("async") {
-        Space::take(form);
+        form.take_one(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
         return finish(form, Fence::Proxy);
     }
     let is_map = form.take("tensormap::generic");
@@ -80,10 +93,12 @@ fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if !acquires && !form.take("release") {
         return Err("`.acquire` or `.release` is missing".to_owned());
     }
-    if !is_map && !take_restriction(form) {
+    if !is_map && take_restriction(form, acquires)?.is_none() {
         return Err("`.sync_restrict` is missing".to_owned());
     }
-    take_scope(form);
+    if take_scope(form).is_none() {
+        return Err("a scope is missing".to_owned());
+    }
     if !(is_map && acquires) {
         return finish(form, Fence::Both(None));
     }

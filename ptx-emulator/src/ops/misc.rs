@@ -192,7 +192,7 @@ fn lower_policy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let mut policy = EVICT_NORMAL;
     if !converts {
         policy = form.take_one(&PRIORITIES).ok_or("a priority is missing")?;
-        form.take_one(&PRIORITIES);
+        form.take_one(&[("L2::evict_first", ()), ("L2::evict_unchanged", ())]);
     }
     if form.take_type()? != DataType::B64 {
         return Err("a policy has 64 bits".to_owned());

@@ -42,7 +42,7 @@ struct Fragments<S> {
 pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     take_aligned(form)?;
     let shape = take_shape(form)?;
-    if !form.take("row") || !form.take("col") {
+    if !form.is_before("row", "col") || !form.take("row") || !form.take("col") {
         return Err("only A by rows with B by columns is supported".to_owned());
     }
     let saturate = form.take("satfinite");

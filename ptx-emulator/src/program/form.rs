@@ -86,6 +86,12 @@ impl<'f, 'm> Form<'f, 'm> {
         self.modifiers.iter().any(|(own, _)| *own == word)
     }
 
+    /// Whether two modifiers are given, one before the other.
+    pub(crate) fn is_before(&self, first: &str, second: &str) -> bool {
+        let place = |word: &str| self.modifiers.iter().position(|(own, _)| *own == word);
+        matches!((place(first), place(second)), (Some(first), Some(second)) if first < second)
+    }
+
     /// The value of the first given modifier that a table knows.
     pub(crate) fn take_one<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         for (own, taken) in &mut self.modifiers {

@@ -120,10 +120,16 @@ impl ReplaceField {
         }
     }
 
-    /// The last value of a field that takes an immediate.
-    const fn last_immediate(self) -> Option<u64> {
+    /// Whether the field is a list, of which an ordinal names an entry.
+    pub(crate) const fn has_entries(self) -> bool {
+        self.entries().is_some()
+    }
+
+    /// The last value of a field that takes an immediate; architectures from sm_100 on have more
+    /// types.
+    pub(crate) const fn last_immediate(self, is_newer: bool) -> Option<u64> {
         match self {
-            Self::ElementType => Some(15),
+            Self::ElementType => Some(if is_newer { 15 } else { 12 }),
             Self::InterleaveLayout => Some(2),
             Self::SwizzleMode | Self::SwizzleAtomicity => Some(3),
             Self::FillMode => Some(1),
@@ -164,7 +170,7 @@ pub(crate) fn replace(
     let place = field.place().at(entry(field, ordinal)?);
     let value = if field.bits() == 32 { u64::from(value as u32) } else { value };
     let name = field.name();
-    match field.last_immediate() {
+    match field.last_immediate(true) {
         Some(last) if value > last => {
             return Err(ReplaceError::Value { field: name, value, last });
         }

@@ -1,5 +1,6 @@
 //! `tensormap.replace` and `tensormap.cp_fenceproxy` (PTX ISA 9.1, 9.7.9.28).
 
+use crate::arch::Arch;
 use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome, Wait};
@@ -58,12 +59,28 @@ fn lower_replace(form: &mut Form<'_, '_>) -> Result<Replace, Problem> {
     if data_type.bits() != field.bits() {
         return Err(format!("`.{}` has {} bits", field.name(), field.bits()));
     }
+    let is_newer = form.is_for(Arch::Sm100a);
+    if field == ReplaceField::SwizzleAtomicity && !is_newer {
+        return Err("`.swizzle_atomicity` needs the target sm_100a".to_owned());
+    }
     let ordinal = match form.count() {
         3 => Some(u32::try_from(form.constant(1)?).map_err(|_| "a negative ordinal")?),
         _ => None,
     };
     let value = 1 + usize::from(ordinal.is_some());
     form.expect(value + 1)?;
+    match (field.has_entries(), ordinal) {
+        (true, None) => return Err(format!("`.{}` needs an ordinal", field.name())),
+        (false, Some(_)) => return Err(format!("`.{}` has no ordinal", field.name())),
+        (true, Some(5..)) => return Err("an ordinal is 0 to 4".to_owned()),
+        _ => {}
+    }
+    if let Some(last) = field.last_immediate(is_newer) {
+        let number = form.constant(value)?;
+        if u64::try_from(number).ok().is_none_or(|number| number > last) {
+            return Err(format!("`.{}` is 0 to {last}, not {number}", field.name()));
+        }
+    }
     let map = (space, space.address(form, 0)?);
     let value = match field.bits() {
         64 => Any::Double(form.source64(value, DataType::B64)?),

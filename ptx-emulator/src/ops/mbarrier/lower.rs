@@ -11,10 +11,12 @@ use crate::program::{Form, Problem};
 /// Lowers `mbarrier`.
 pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let operation = if form.take("init") {
+        own_block(form)?;
         take_type_and_space(form)?;
         expect(form, 2..=2)?;
         Mbarrier::Init(Location::of(form, 0)?, form.source32(1, DataType::U32)?)
     } else if form.take("inval") {
+        own_block(form)?;
         take_type_and_space(form)?;
         expect(form, 1..=1)?;
         Mbarrier::Invalidate(Location::of(form, 0)?)
@@ -59,6 +61,14 @@ impl Location {
     }
 }
 
+/// Some actions are for mbarriers of the own block.
+fn own_block(form: &Form<'_, '_>) -> Result<(), Problem> {
+    if form.has("shared::cluster") {
+        return Err("this is for mbarriers of the own block, not `.shared::cluster`".to_owned());
+    }
+    Ok(())
+}
+
 fn take_type_and_space(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if !form.take("b64") {
         return Err("`.b64` is missing".to_owned());
@@ -86,6 +96,9 @@ fn expect(form: &Form<'_, '_>, counts: std::ops::RangeInclusive<usize>) -> Resul
 fn lower_arrival(form: &mut Form<'_, '_>, drop: bool) -> Result<Arrival, Problem> {
     let expects = form.take("expect_tx");
     let may_complete = !form.take("noComplete");
+    if !may_complete && (form.has("shared::cluster") || form.has("cluster")) {
+        return Err("`.noComplete` is for the own block, with the scope `.cta`".to_owned());
+    }
     let releases = take_order(form, "release");
     take_type_and_space(form)?;
     // With `.shared::cluster` the state may be left out of the text altogether.
