@@ -169,9 +169,19 @@ impl<'a> Lexer<'a> {
             }
             end = next;
             if self.bytes.get(end..end + 2) != Some(b"::") {
-                return Ok(end);
+                return Ok(self.exponent_end(start + 1, end));
             }
             end += 2;
+        }
+    }
+
+    /// The end of a fraction such as `.5e-3`, which begins with a dot; else the same end.
+    fn exponent_end(&self, start: usize, end: usize) -> usize {
+        let digits = self.run(start, |byte| byte.is_ascii_digit());
+        let exponent = digits > start && matches!(&self.bytes[digits..end], b"e" | b"E");
+        match self.bytes.get(end) {
+            Some(b'+' | b'-') if exponent => self.run(end + 1, is_plain),
+            _ => end,
         }
     }
 

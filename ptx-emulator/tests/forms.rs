@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use ptx_emulator::{Arch, Machine};
+use ptx_emulator::{Arch, LaunchConfig, Machine, Parameters};
 
 /// A module with registers of every type, the statements in its entry.
 fn text(module: &str, body: &str) -> String {
@@ -299,6 +299,146 @@ const TOGETHER_REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Modules with an entry that leaves a number in `%r8`, and the number.
+const COMPUTED: &[(&str, &str, u32)] = &[
+    (".global .s32 a[] = {7, 8, 9};", "ld.global.u32 %r8, [a+8];", 9),
+    (".const .s32 a[][2] = {{1}, {3, 4}}, b = 5;", "ld.const.u32 %r8, [a+12];", 4),
+    (".const .s32 a[][2] = {{1}, {3, 4}}, b = 5;", "ld.const.u32 %r8, [b];", 5),
+    (
+        ".global .v2 .b32 a[] = {{1, 2}, {3, 0f3F800000}};",
+        "ld.global.u32 %r8, [a+12];",
+        0x3F80_0000,
+    ),
+    (".extern .global .s32 absent;", "mov.u32 %r8, 3;", 3),
+    (".extern .global .s32 a;\n.visible .global .s32 a = 7;", "ld.global.u32 %r8, [a];", 7),
+    (
+        "",
+        "{ .global .s32 a = 3; ld.global.u32 %r8, [a]; }
+         { .const .s32 a[] = {4, 50}; ld.const.u32 %r1, [a+4]; add.u32 %r8, %r8, %r1; }",
+        53,
+    ),
+    (
+        "",
+        ".global .u32 a = 6; .global .u64 b = generic(a); ld.global.u64 %d1, [b];
+         ld.u32 %r8, [%d1];",
+        6,
+    ),
+    (
+        ".func count() { .global .u32 calls = 10; .reg .b32 %x;
+         ld.global.u32 %x, [calls]; add.u32 %x, %x, 1; st.global.u32 [calls], %x; ret; }",
+        "call count; call count; mov.u32 %r8, 0; .global .u32 calls = 5; call count;
+         ld.global.u32 %r8, [calls];",
+        5,
+    ),
+    (
+        "",
+        ".const .u32 a = 6; mov.u64 %d1, a; cvta.const.u64 %d1, %d1; isspacep.const %p1, %d1;
+         isspacep.global %p2, %d1; selp.u32 %r8, 1, 0, %p1; @%p2 add.u32 %r8, %r8, 2;",
+        1,
+    ),
+    (".pragma \"nounroll\";", ".pragma \"a\", \"b\"; mov.u32 %r8, 1;", 1),
+    ("", "mov.f32 %f1, .5; add.f32 %f1, %f1, -.25e+1; mov.b32 %r8, %f1;", 0xC000_0000),
+    // The low halves are 2.0 and 2.0, the high ones 1.0 and 2.0.
+    (
+        "",
+        "mov.b32 %r1, 0x3C004000; mov.b32 %r2, 0x40004000; setp.eq.f16x2 %p1, %r1, %r2;
+         setp.lt.f16x2 %p2, %r1, %r2; selp.u32 %r8, 1, 0, %p1; @%p2 add.u32 %r8, %r8, 2;",
+        1,
+    ),
+    // 1 + 2^-7 becomes 1.0078125; the smallest bf16 above 65504 does not fit f16.
+    ("", "mov.b16 %h1, 0x3F81; cvt.f16.bf16 %h2, %h1; mov.b32 %r8, {%h2, 0};", 0x3C08),
+    ("", "mov.b16 %h1, 0x3C0F; cvt.bf16.f16 %h2, %h1; mov.b32 %r8, {%h2, 0};", 0x3F82),
+    // 1 * 2 + 3, and what a copy put outside of a tensor times 2 plus 3.
+    (
+        "",
+        "mov.b32 %r1, 0x7FF73C00; mov.b32 %r2, 0x40004000; mov.b32 %r3, 0x42004200;
+         fma.rn.oob.f16x2 %r8, %r1, %r2, %r3;",
+        0x4500,
+    ),
+    (
+        "",
+        "mov.b32 %r1, 0x7FF73F80; mov.b32 %r2, 0x40004000; mov.b32 %r3, 0x40404040;
+         fma.rn.oob.relu.bf16x2 %r8, %r1, %r2, %r3;",
+        0x40A0,
+    ),
+    // The addresses of 32 bits are those of the shared window and of nothing else.
+    ("", "mov.u32 %r1, shared; mapa.u32 %r2, %r1, 0; sub.u32 %r8, %r2, %r1;", 0),
+    ("", "mov.u32 %r1, shared; getctarank.u32 %r8, %r1;", 0),
+    ("", "ld.param.u32 %r1, [number]; isspacep.local %p1, %r1; selp.u32 %r8, 1, 2, %p1;", 2),
+    ("", "mov.u64 %d1, number; cvta.param::entry.u64 %d2, %d1; ld.u32 %r8, [%d2];", 77),
+    (
+        "",
+        "mov.u32 %r1, shared; mbarrier.init.shared.b64 [%r1], 1; mov.u64 %d2, -3;
+         st.shared.u64 [%r1+8], 10; mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 8;
+         add.u32 %r2, %r1, 8;
+         red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.s64 \
+         [%r2], %d2, [%r1];
+         L: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra L;
+         ld.shared.u32 %r8, [%r1+8];",
+        7,
+    ),
+];
+
+/// Modules that are refused.
+const MODULES_REFUSED: &[(&str, &str, &str)] = &[
+    (".extern .global .s32 a[];", "", "`a` is declared but not defined"),
+    (".global .s32 a[];", "", "`a` is declared but not defined"),
+    (".global .s32 a[] = {};", "", "`a` is declared but not defined"),
+    (".shared .s32 a[];", "", "`a` is declared but not defined"),
+    (".shared .s32 a = 5;", "", "only global memory begins with values"),
+    ("", ".local .s32 a = 5;", "only global memory begins with values"),
+    (".global .s32 a[2] = {1, 2, 3};", "", "more values than elements"),
+    (".global .s32 a[4] = 5;", "", "a list in braces is wanted"),
+    (".global .s32 a[][2] = {1, 2};", "", "a list in braces is wanted"),
+    (".global .v4 .u32 a[2] = {{1, 2}, {3}};", "", "a value for each element"),
+    (".global .f32 a = 5;", "", "`5` is no value of the type `.f32`"),
+    (".global .u32 a = 0f3F800000;", "", "no value of the type `.u32`"),
+    (".func f(.param .b32 a) .pragma \"nounroll\"; { ret; }", "", "`.pragma`"),
+    ("", "isspacep.param::func %p1, %d2;", "no generic addresses"),
+    ("", "isspacep.shared %p1, shared;", "the address of a symbol"),
+    ("", "mapa.u32 %r1, %d2, 0;", "not for `.u32`"),
+    ("", "fma.rn.ftz.oob.f16 %h1, %h2, %h3, %h4;", "exclude each other"),
+    ("", "fma.rn.oob.f32 %f1, %f2, %f3, %f4;", "`.oob` is not supported here"),
+    (
+        "",
+        "red.async.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r1], %r2, [%r3];",
+        "`.relaxed.cluster` is missing",
+    ),
+];
+
+/// What one thread leaves in `%r8`.
+fn computed(module: &str, body: &str) -> u32 {
+    let store = "ld.param.u64 %d8, [out]; st.global.u32 [%d8], %r8;";
+    let text = text(module, &format!("mov.u32 %r8, 99; {body}\n{store}"));
+    let mut machine = Machine::new(Arch::Sm90a);
+    let module = machine.load(&text).unwrap_or_else(|error| panic!("{body}\n{error}"));
+    let kernel = machine.kernel(module, "test").unwrap();
+    let out = machine.upload(&[0_u32]).unwrap();
+    let parameters = Parameters::new().value(out).value(77_u32);
+    let config =
+        LaunchConfig { grid: [1; 3], block: [1; 3], cluster: [1; 3], dynamic_shared_bytes: 0 };
+    let launched = machine.launch(kernel, &config, parameters.as_bytes());
+    launched.unwrap_or_else(|error| panic!("{body}\n{error}"));
+    machine.read_values::<u32>(out, 1).unwrap()[0]
+}
+
+#[test]
+fn results() {
+    for (module, body, expected) in COMPUTED {
+        let found = computed(module, body);
+        assert_eq!(found, *expected, "{module} {body}\n{found:#x}, not {expected:#x}");
+    }
+}
+
+#[test]
+fn modules_are_refused() {
+    for (module, body, part) in MODULES_REFUSED {
+        let text = text(module, body);
+        let error = Machine::new(Arch::Sm90a).load(&text).expect_err(&text).to_string();
+        assert!(error.contains(part), "{module} {body}\n{error}");
+    }
+}
+
 fn check(taken: &[&str], refused: &[(&str, &str)]) {
     for body in taken {
         if let Err(error) = Machine::new(Arch::Sm90a).load(&text("", body)) {
@@ -345,6 +485,12 @@ fn ptxas_agrees() {
     let program = std::env::var_os("PTXAS").expect("PTXAS names the assembler");
     for body in [WIDTHS_TAKEN, MEMORY_TAKEN, TOGETHER_TAKEN].concat() {
         assert!(assembles(&program, &text("", body)), "{body}");
+    }
+    for (module, body, _) in COMPUTED {
+        assert!(assembles(&program, &text(module, body)), "{module} {body}");
+    }
+    for (module, body, _) in MODULES_REFUSED {
+        assert!(!assembles(&program, &text(module, body)), "{module} {body}");
     }
     for (body, part) in [WIDTHS_REFUSED, MEMORY_REFUSED, TOGETHER_REFUSED].concat() {
         // What no machine but the driver's knows is honestly missing here.

@@ -6,6 +6,7 @@ mod memory;
 mod place;
 mod statistics;
 mod values;
+mod variables;
 pub(crate) mod window;
 
 pub use error::{LaunchError, LoadError};
@@ -18,8 +19,8 @@ pub use values::{Parameters, Scalar};
 
 use crate::arch::Arch;
 use crate::execute::grid::{GridState, run_grid};
-use crate::module::{Linkage, Module, SourceFile, StateSpace};
-use crate::program::{Kernel, ModuleLayout, lower_kernels};
+use crate::module::{Module, SourceFile};
+use crate::program::{Kernel, lower_kernels};
 use crate::race::Races;
 use crate::random::Random;
 
@@ -128,8 +129,8 @@ struct LoadedModule {
     kernels: Vec<Kernel>,
     /// For each kernel what it needs.
     infos: Vec<KernelInfo>,
-    /// Name, address and size of each variable in global memory.
-    variables: Vec<(String, u64, u64)>,
+    /// Each variable in global memory.
+    variables: Vec<variables::Placed>,
 }
 
 /// A kernel while it is launched.
@@ -189,31 +190,13 @@ impl Machine {
     pub fn load(&mut self, ptx: &str) -> Result<ModuleId, LoadError> {
         let module = Module::parse(ptx)?;
         self.check_target(&module)?;
-        let mut layout = ModuleLayout { addresses: vec![None; module.variables.len()] };
-        let mut variables = Vec::new();
-        for (index, variable) in module.variables.iter().enumerate() {
-            if !matches!(variable.space, StateSpace::Global | StateSpace::Const) {
-                continue;
-            }
-            if variable.linkage == Some(Linkage::Extern) {
-                return Err(LoadError::undefined(&variable.name));
-            }
-            let bytes = variable.bytes().ok_or_else(|| LoadError::undefined(&variable.name))?;
-            let address = self.memory.allocate(bytes)?;
-            if variable.space == StateSpace::Const {
-                self.memory.make_constant(address);
-            }
-            layout.addresses[index] = Some(address);
-            variables.push((variable.name.clone(), address, bytes));
-        }
+        let (layout, variables) = self.place_variables(&module)?;
         let kernels =
             self.initialise(&module, &layout).and_then(|()| lower_kernels(&module, &layout, ptx));
         let kernels = match kernels {
             Ok(kernels) => kernels,
             Err(error) => {
-                for (_, address, _) in variables {
-                    self.memory.free(address)?;
-                }
+                self.free_variables(&variables)?;
                 return Err(error);
             }
         };
@@ -230,17 +213,6 @@ impl Machine {
             return Ok(());
         }
         Err(LoadError::target(target, self.options.arch))
-    }
-
-    fn initialise(&mut self, module: &Module, layout: &ModuleLayout) -> Result<(), LoadError> {
-        for (variable, address) in module.variables.iter().zip(&layout.addresses) {
-            let (Some(address), Some(bytes)) = (address, variable.bytes()) else { continue };
-            let contents = layout
-                .initial_bytes(module, variable, bytes)
-                .map_err(|problem| LoadError::initialiser(&variable.name, &problem))?;
-            self.memory.bytes_mut(*address, bytes)?.copy_from_slice(&contents);
-        }
-        Ok(())
     }
 
     /// Forgets a module and frees the memory of its variables. Its kernels are gone.

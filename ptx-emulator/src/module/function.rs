@@ -37,6 +37,8 @@ pub struct Function {
     pub parameters: Vec<Variable>,
     /// Launch bounds and the like.
     pub directives: Vec<Directive>,
+    /// What `.pragma` says before the body, between the quotes.
+    pub pragmas: Vec<String>,
     /// What it does; absent in a declaration.
     pub body: Option<Body>,
     /// The line of its name, from 1.

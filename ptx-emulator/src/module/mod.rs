@@ -45,6 +45,8 @@ pub enum Item {
     Function(usize),
     /// An index into [`Module::files`].
     File(usize),
+    /// An index into [`Module::pragmas`].
+    Pragma(usize),
 }
 
 /// A PTX module. Its `Display` is PTX text again, without comments and debug sections.
@@ -65,6 +67,8 @@ pub struct Module {
     pub functions: Vec<Function>,
     /// Source files.
     pub files: Vec<SourceFile>,
+    /// What `.pragma` says at the top level, between the quotes.
+    pub pragmas: Vec<String>,
 }
 
 impl Module {

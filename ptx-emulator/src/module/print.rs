@@ -288,6 +288,9 @@ impl Names<'_> {
             write!(f, "\n{} ", directive.word)?;
             list(f, &directive.values, |f, value| write!(f, "{value}"))?;
         }
+        for pragma in &function.pragmas {
+            write!(f, "\n.pragma \"{pragma}\";")?;
+        }
         let Some(body) = &function.body else { return f.write_str(";\n") };
         f.write_str("\n{\n")?;
         for statement in &body.statements {
@@ -333,6 +336,11 @@ impl Display for Module {
                         let body = function.body.as_ref();
                         Names { module: self, function: Some(function), body }
                             .function(f, function)?;
+                    }
+                }
+                Item::Pragma(index) => {
+                    if let Some(pragma) = self.pragmas.get(*index) {
+                        writeln!(f, ".pragma \"{pragma}\";")?;
                     }
                 }
                 Item::File(index) => {

@@ -58,12 +58,20 @@ pub struct Variable<N = Reference> {
 }
 
 impl<N> Variable<N> {
-    /// The size in bytes; absent for `[]`, for predicates, and beyond 64 bits.
+    /// The size in bytes; absent for `[]` without values, for predicates, and beyond 64 bits.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         let elements = self.vector.map_or(1, VectorLength::length);
         let element = u64::from(self.scalar.bytes()?) * u64::from(elements);
-        self.lengths.iter().try_fold(element, |bytes, length| bytes.checked_mul((*length)?))
+        // The outermost length may be that of the list of values.
+        let listed = match &self.initialiser {
+            Some(Initialiser::List(values)) if !values.is_empty() => Some(values.len() as u64),
+            _ => None,
+        };
+        let lengths = self.lengths.iter().enumerate();
+        lengths.into_iter().try_fold(element, |bytes, (place, length)| {
+            bytes.checked_mul(length.or(if place == 0 { listed } else { None })?)
+        })
     }
 }
 

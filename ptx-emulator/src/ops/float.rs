@@ -23,6 +23,8 @@ pub(crate) enum Function {
     Multiply,
     /// `fma` and `mad`.
     Fused,
+    /// `fma.oob`: zero if an operand stands for what is outside of a tensor.
+    FusedInside,
     Divide,
     /// `div.approx`.
     DivideApproximate,
@@ -40,7 +42,7 @@ impl Function {
     /// How many sources there are.
     fn sources(self) -> usize {
         match self {
-            Self::Fused => 3,
+            Self::Fused | Self::FusedInside => 3,
             Self::Add
             | Self::Subtract
             | Self::Multiply

@@ -7,9 +7,9 @@ use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome};
 use crate::machine::window::{self, BLOCK_SHARED, Window};
-use crate::module::StateSpace;
+use crate::module::{Operand, Reference, StateSpace};
 use crate::ops::Operation;
-use crate::program::operand::{Address, Destination, Source32, Source64};
+use crate::program::operand::{Address, Any, Destination, Source32, Source64};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
 use crate::race::Strength;
@@ -18,7 +18,7 @@ use crate::race::Strength;
 #[derive(Clone, Debug)]
 pub(crate) enum Misc {
     /// `isspacep`: whether a generic address lies in a state space.
-    IsSpace(Region, Destination, Source64),
+    IsSpace(Region, Destination, Any),
     /// `mapa` of an address in the shared window: to a block, a 32-bit address or a wider one.
     MapWord(Destination, Source32, Source32),
     MapDouble(Destination, Source64, Source32),
@@ -103,6 +103,9 @@ fn lower_is_space(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     } else if form.take("global") {
         Region::Global(form.lowering().constant_ranges())
     } else {
+        if form.has("param::func") {
+            return Err("parameters of calls have no generic addresses".to_owned());
+        }
         match Space::take(form) {
             Space::Local => Region::Local,
             Space::Parameter => Region::Parameter,
@@ -116,7 +119,12 @@ fn lower_is_space(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     form.finish()?;
     form.expect(2)?;
     let to = form.destination_predicate(0)?;
-    let address = form.source64(1, DataType::U64)?;
+    let address = match form.operand(1)? {
+        Operand::Name(Reference::Register(_)) if form.register_bits(1)? == 32 => {
+            Any::Word(form.source32(1, DataType::U32)?)
+        }
+        _ => Any::Double(form.source64(1, DataType::U64)?),
+    };
     emit(form, Misc::IsSpace(region, to, address))
 }
 
@@ -126,7 +134,8 @@ fn take_shared_type(form: &mut Form<'_, '_>) -> Result<(bool, DataType), Problem
     let ty = form.take_type()?;
     form.finish()?;
     match (in_window, ty) {
-        (true, DataType::U32 | DataType::U64) | (false, DataType::U64) => Ok((in_window, ty)),
+        // Addresses of 32 bits are those in the window, whether that is said or not.
+        (_, DataType::U32 | DataType::U64) => Ok((in_window, ty)),
         _ => Err("this type is not supported here".to_owned()),
     }
 }
@@ -259,7 +268,7 @@ pub(crate) fn execute(own: &Misc, context: &mut Context<'_>) -> Outcome<Flow> {
     let mask = context.mask;
     match own {
         Misc::IsSpace(region, to, address) => {
-            let addresses = context.frame.registers.doubles(*address);
+            let addresses = context.frame.registers.any(*address);
             let inside = (0..32).fold(0, |all, lane| {
                 all | u32::from(region.contains(addresses[lane], context)) << lane
             });

@@ -113,9 +113,7 @@ impl<'a> Parser<'a> {
         match word {
             ".reg" => self.registers(statements)?,
             ".pragma" => {
-                self.advance();
-                statements.push(RawStatement::Pragma(self.string()?));
-                self.expect(";")?;
+                statements.extend(self.pragma()?.into_iter().map(RawStatement::Pragma));
             }
             ".loc" => {
                 statements.push(RawStatement::Location(self.location()?));

@@ -26,9 +26,8 @@ const LEVELS: [&[&str]; 10] = [
 impl Parser<'_> {
     /// Whether a constant expression starts here that does not start with a parenthesis.
     pub(super) fn at_constant(&self) -> bool {
-        let starts = |token: Token<'_>| {
-            token.kind == TokenKind::Number || matches!(token.text, "-" | "+" | "~" | "(")
-        };
+        let starts =
+            |token: Token<'_>| is_number(token) || matches!(token.text, "-" | "+" | "~" | "(");
         let token = self.peek();
         match token.text {
             "(" => false,
@@ -104,7 +103,7 @@ impl Parser<'_> {
     fn unary(&mut self, depth: u64) -> Result<Immediate, ParseError> {
         let token = self.peek();
         let Some(depth) = depth.checked_sub(1) else { return Err(self.too_deep(token)) };
-        if token.kind == TokenKind::Number {
+        if is_number(token) {
             self.advance();
             return literal::literal(token.text).map_err(|problem| self.wrong(token, problem));
         }
@@ -168,6 +167,12 @@ impl Parser<'_> {
     fn too_deep(&self, token: Token<'_>) -> ParseError {
         self.error(token.offset, Reason::Limit { what: "nested operators", limit: DEPTH })
     }
+}
+
+/// Whether a token is a number; `.5` is one where no modifier can be.
+fn is_number(token: Token<'_>) -> bool {
+    let digit = token.text.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    token.kind == TokenKind::Number || token.kind == TokenKind::Dotted && digit
 }
 
 /// Applies an operator to two numbers of 64 bits, of which one or both may be unsigned.

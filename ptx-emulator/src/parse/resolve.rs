@@ -29,6 +29,7 @@ pub(super) fn module(text: &str, raw: RawModule<'_>) -> Result<Module, ParseErro
         variables: Vec::new(),
         functions: Vec::new(),
         files: Vec::new(),
+        pragmas: Vec::new(),
     };
     for item in raw.items {
         match item {
@@ -44,6 +45,10 @@ pub(super) fn module(text: &str, raw: RawModule<'_>) -> Result<Module, ParseErro
                 let function = resolve_function(text, &symbols, *function)?;
                 module.items.push(Item::Function(module.functions.len()));
                 module.functions.push(function);
+            }
+            RawItem::Pragma(pragma) => {
+                module.items.push(Item::Pragma(module.pragmas.len()));
+                module.pragmas.push(pragma.to_owned());
             }
             RawItem::File(file) => {
                 module.items.push(Item::File(module.files.len()));
@@ -78,7 +83,7 @@ fn symbols(text: &str, items: &[RawItem<'_>]) -> Result<Symbols, ParseError> {
                 functions += 1;
                 (&*header.name, name.offset, Reference::Function(functions - 1), body.is_some())
             }
-            RawItem::File(_) => continue,
+            RawItem::File(_) | RawItem::Pragma(_) => continue,
         };
         if let Some((earlier, earlier_defined)) = symbols.get(name) {
             let same = std::mem::discriminant(earlier) == std::mem::discriminant(&reference);

@@ -27,6 +27,7 @@ pub(super) enum RawItem<'a> {
     Variable(usize, Variable<Name<'a>>),
     Function(Box<RawFunction<'a>>),
     File(SourceFile),
+    Pragma(&'a str),
 }
 
 /// A function before names are resolved.
@@ -91,6 +92,10 @@ impl<'a> Parser<'a> {
                 return Ok(());
             }
             ".section" => return self.section(),
+            ".pragma" => {
+                items.extend(self.pragma()?.into_iter().map(RawItem::Pragma));
+                return Ok(());
+            }
             _ => {}
         }
         let linkage = Linkage::from_word(self.peek().text);
@@ -166,7 +171,7 @@ impl<'a> Parser<'a> {
         let line = self.peek().line;
         let name = self.name("the name of a function")?;
         let parameters = self.parameters()?;
-        let directives = self.function_directives()?;
+        let (directives, pragmas) = self.function_directives(kind)?;
         let body = if self.take(";") {
             None
         } else if self.at("{") {
@@ -186,16 +191,37 @@ impl<'a> Parser<'a> {
             returns,
             parameters,
             directives,
+            pragmas,
             body: None,
             line,
         };
         Ok(RawFunction { header, name, offsets: [return_offsets, parameter_offsets], body })
     }
 
-    fn function_directives(&mut self) -> Result<Vec<Directive>, ParseError> {
-        let mut directives = Vec::new();
+    /// `.pragma "…", "…";`
+    pub(super) fn pragma(&mut self) -> Result<Vec<&'a str>, ParseError> {
+        self.expect(".pragma")?;
+        let mut pragmas = vec![self.string()?];
+        while self.take(",") {
+            pragmas.push(self.string()?);
+        }
+        self.expect(";")?;
+        Ok(pragmas)
+    }
+
+    /// What stands between parameters and body; only entries have pragmas there.
+    fn function_directives(
+        &mut self,
+        kind: FunctionKind,
+    ) -> Result<(Vec<Directive>, Vec<String>), ParseError> {
+        let (mut directives, mut pragmas) = (Vec::new(), Vec::new());
         let known = |word: &str| DIRECTIVES.into_iter().find(|(own, _, _)| *own == word);
-        while let Some((word, least, most)) = known(self.peek().text) {
+        loop {
+            if kind == FunctionKind::Entry && self.at(".pragma") {
+                pragmas.extend(self.pragma()?.into_iter().map(str::to_owned));
+                continue;
+            }
+            let Some((word, least, most)) = known(self.peek().text) else { break };
             self.advance();
             let mut values = Vec::new();
             while values.len() < most {
@@ -209,6 +235,6 @@ impl<'a> Parser<'a> {
             }
             directives.push(Directive { word, values });
         }
-        Ok(directives)
+        Ok((directives, pragmas))
     }
 }

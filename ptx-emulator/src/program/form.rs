@@ -306,13 +306,23 @@ impl<'f, 'm> Form<'f, 'm> {
         Ok(Some(match name {
             Reference::Variable(index) => match self.lowering.variable_address(index) {
                 Some(address) => Symbol::Constant(moved(address)),
-                None => shared(self.lowering.shared_variable(index))?,
+                None if self.lowering.space_of(name) == Some(StateSpace::Shared) => {
+                    shared(self.lowering.shared_variable(index))?
+                }
+                None => {
+                    let name = self.lowering.variable_name(index);
+                    return Err(format!("`{name}` is declared but not defined"));
+                }
             },
             Reference::Function(index) => Symbol::Constant(self.lowering.function_address(index)),
             Reference::Local(index) => match self.lowering.local_space(index) {
                 Some(StateSpace::Shared) => shared(self.lowering.shared_local(index))?,
                 Some(StateSpace::Local) => {
                     Symbol::Frame(moved(self.lowering.frame_offset(index).unwrap_or(0)))
+                }
+                Some(StateSpace::Global | StateSpace::Const) => {
+                    let place = self.lowering.inner_address(index);
+                    Symbol::Constant(moved(place.ok_or("a variable without a place")?))
                 }
                 _ => return Err("the address of a parameter variable cannot be taken".to_owned()),
             },

@@ -1,9 +1,11 @@
 //! Where variables lie.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::machine::window;
-use crate::module::{Function, Immediate, Initialiser, Module, Reference, StateSpace, Variable};
+use crate::module::{
+    Function, Immediate, Initialiser, Module, Reference, ScalarType, StateSpace, Variable,
+};
 
 /// A parameter or return value: offset and size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,10 @@ pub(crate) fn place_all(variables: &[Variable], start: u32) -> Option<(Vec<Param
 pub(crate) struct ModuleLayout {
     /// For each variable of the module in global or constant memory its address.
     pub(crate) addresses: Vec<Option<u64>>,
+    /// The same for those inside functions, by function and index into `Body::variables`.
+    pub(crate) inner: BTreeMap<(usize, usize), u64>,
+    /// Where constants lie: from, to.
+    pub(crate) constants: Vec<(u64, u64)>,
 }
 
 /// The address that a function has as a value.
@@ -61,6 +67,7 @@ impl ModuleLayout {
     pub(crate) fn initial_bytes(
         &self,
         module: &Module,
+        function: Option<usize>,
         variable: &Variable,
         bytes: u64,
     ) -> Result<Vec<u8>, String> {
@@ -68,19 +75,20 @@ impl ModuleLayout {
         if let Some(initialiser) = &variable.initialiser {
             // A nested list describes one element of the outermost dimension.
             let strides = strides(variable);
-            self.fill(module, variable, initialiser, &mut contents, &strides)?;
+            let owner = Owner { module, function, variable };
+            self.fill(owner, initialiser, &mut contents, &strides)?;
         }
         Ok(contents)
     }
 
     fn fill(
         &self,
-        module: &Module,
-        variable: &Variable,
+        owner: Owner<'_>,
         initialiser: &Initialiser,
         place: &mut [u8],
         strides: &[usize],
     ) -> Result<(), String> {
+        let Owner { module, function, variable } = owner;
         let value = match initialiser {
             Initialiser::List(values) => {
                 let (stride, inner) = match strides {
@@ -88,13 +96,22 @@ impl ModuleLayout {
                     [stride] => (*stride, &strides[..0]),
                     [stride, inner @ ..] => (*stride, inner),
                 };
+                let vector = variable.vector.filter(|_| strides.len() == 1);
+                if vector.is_some_and(|vector| values.len() != vector.length() as usize) {
+                    return Err("a vector has a value for each element".to_owned());
+                }
                 for (index, value) in values.iter().enumerate() {
                     let start = index.checked_mul(stride).filter(|start| *start < place.len());
                     let start = start.ok_or("more values than elements")?;
                     let end = (start + stride).min(place.len());
-                    self.fill(module, variable, value, &mut place[start..end], inner)?;
+                    self.fill(owner, value, &mut place[start..end], inner)?;
                 }
                 return Ok(());
+            }
+            _ if !strides.is_empty() => return Err("a list in braces is wanted".to_owned()),
+            Initialiser::Immediate(immediate) if !begins_with(variable.scalar, *immediate) => {
+                let scalar = variable.scalar;
+                return Err(format!("`{immediate}` is no value of the type `{scalar}`"));
             }
             Initialiser::Immediate(immediate) => match *immediate {
                 Immediate::Signed(value) => value as u64,
@@ -108,6 +125,9 @@ impl ModuleLayout {
             Initialiser::Symbol { name, offset, mask, .. } => {
                 let address = match name {
                     Reference::Variable(index) => self.addresses.get(*index).copied().flatten(),
+                    Reference::Local(index) => {
+                        function.and_then(|own| self.inner.get(&(own, *index)).copied())
+                    }
                     Reference::Function(index) => Some(function_address(defined(module, *index))),
                     _ => None,
                 };
@@ -120,6 +140,26 @@ impl ModuleLayout {
         let length = element.min(place.len()).min(8);
         place[..length].copy_from_slice(&value.to_le_bytes()[..length]);
         Ok(())
+    }
+}
+
+/// A variable, and the function that it is in.
+#[derive(Clone, Copy)]
+struct Owner<'m> {
+    module: &'m Module,
+    function: Option<usize>,
+    variable: &'m Variable,
+}
+
+/// Whether a variable may begin with a literal.
+fn begins_with(scalar: ScalarType, immediate: Immediate) -> bool {
+    use ScalarType::{B8, B16, B32, B64, B128, F16, F16x2, F32, F64, Pred};
+    match (scalar, immediate) {
+        (F16 | F16x2 | Pred, _) => false,
+        (F32 | F64, Immediate::Single(_) | Immediate::Double(_)) => true,
+        (F32 | F64, _) => false,
+        (B8 | B16 | B32 | B64 | B128, _) => true,
+        (_, immediate) => matches!(immediate, Immediate::Signed(_) | Immediate::Unsigned(_)),
     }
 }
 

@@ -71,8 +71,10 @@ fn reachable(module: &Module, entry: usize) -> Vec<usize> {
             }
         }
         if indirect {
-            let initialisers = module.variables.iter().filter_map(|own| own.initialiser.as_ref());
-            for initialiser in initialisers {
+            let bodies = module.functions.iter().filter_map(|own| own.body.as_ref());
+            let inner = bodies.flat_map(|body| &body.variables);
+            let variables = module.variables.iter().chain(inner);
+            for initialiser in variables.filter_map(|own| own.initialiser.as_ref()) {
                 functions_in(initialiser, &mut add);
             }
         }
@@ -240,10 +242,7 @@ impl<'m> Lowering<'m> {
                     parameter_bytes = end as u32;
                     offset
                 }
-                StateSpace::Shared => 0,
-                StateSpace::Const | StateSpace::Global => {
-                    return Err("a global variable inside a function".to_owned());
-                }
+                StateSpace::Shared | StateSpace::Const | StateSpace::Global => 0,
             });
         }
         Ok(Self {
@@ -408,6 +407,16 @@ impl<'m> Lowering<'m> {
         self.target.layout.addresses.get(index).copied().flatten()
     }
 
+    /// The address of a variable of the function that lies in global or constant memory.
+    pub(super) fn inner_address(&self, index: usize) -> Option<u64> {
+        self.target.layout.inner.get(&(self.index, index)).copied()
+    }
+
+    /// The name of a variable of the module.
+    pub(super) fn variable_name(&self, index: usize) -> &'m str {
+        self.target.module.variables.get(index).map_or("", |own| &own.name)
+    }
+
     pub(super) fn shared_variable(&self, index: usize) -> Option<u32> {
         self.target.shared.offsets.get(&SharedName::Module(index)).copied()
     }
@@ -471,14 +480,7 @@ impl<'m> Lowering<'m> {
 
     /// Where the module's constant variables lie in global memory: from, to.
     pub(crate) fn constant_ranges(&self) -> Box<[(u64, u64)]> {
-        let variables = self.target.module.variables.iter().enumerate();
-        variables
-            .filter(|(_, own)| own.space == StateSpace::Const)
-            .filter_map(|(index, own)| {
-                let from = self.variable_address(index)?;
-                Some((from, from.saturating_add(own.bytes()?)))
-            })
-            .collect()
+        self.target.layout.constants.as_slice().into()
     }
 
     /// The labels of a `.branchtargets`.

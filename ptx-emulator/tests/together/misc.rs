@@ -82,7 +82,7 @@ fn wrong_blocks_and_addresses_are_reported() {
     ] {
         Kernel { module, body, blocks: 2, cluster: 2, ..WARP }.fails(part);
     }
-    refused("mapa.u32 %r1, %r2, 0;", "type");
+    refused("mapa.s32 %r1, %r2, 0;", "type");
 }
 
 #[test]

@@ -280,10 +280,12 @@ fn floats(form: &mut Form<'_, '_>, to: Kind, from: Kind) -> Result<One, Problem>
     let (Some(target), Some(source)) = (to.format(), from.format()) else {
         return Err("a floating-point type is missing".to_owned());
     };
+    // Between the types of 16 bits the rounding is `.rn` unless another one is given.
     let narrower = target.precision < source.precision || (to, from) == (Kind::F16, Kind::Bf16);
     // Conversions from bf16 may name a rounding although they are exact.
     let rounding = if narrower || from == Kind::Bf16 { form.take_one(&ROUNDINGS) } else { None };
-    if narrower && rounding.is_none() {
+    let between_halves = to.half().is_some() && from.half().is_some();
+    if narrower && rounding.is_none() && !between_halves {
         return Err("one of `.rn`, `.rz`, `.rm` and `.rp` is missing".to_owned());
     }
     let mut result = FloatResult::rounded(rounding.unwrap_or(Rounding::NearestEven));

@@ -34,8 +34,9 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let reduces = form.mnemonic() == "red";
     form.take("async");
     if reduces {
-        form.take("relaxed");
-        form.take("cluster");
+        if !form.take("relaxed") || !form.take("cluster") {
+            return Err("`.relaxed.cluster` is missing".to_owned());
+        }
     } else {
         form.take("weak");
     }
@@ -84,7 +85,8 @@ pub(super) fn shared_type(op: ReduceOp, data_type: DataType) -> Result<TensorDat
     match (op, data_type) {
         (Add | Min | Max | Inc | Dec, DataType::U32) => Ok(TensorDataType::U32),
         (Add | Min | Max, DataType::S32) => Ok(TensorDataType::I32),
-        (Add, DataType::U64) => Ok(TensorDataType::U64),
+        // Sums wrap, so their sign does not matter.
+        (Add, DataType::U64 | DataType::S64) => Ok(TensorDataType::U64),
         (And | Or | Xor, DataType::B32) => Ok(TensorDataType::U32),
         _ => Err(format!("`.{}` of this type does not reduce into shared memory", op.name())),
     }

@@ -29,7 +29,7 @@ fn one(own: &Arithmetic, codes: [u64; 3]) -> u64 {
         Function::Add => double::add(a, b, rounding),
         Function::Subtract => double::subtract(a, b, rounding),
         Function::Multiply => double::multiply(a, b, rounding),
-        Function::Fused => double::fused(a, b, c, rounding),
+        Function::Fused | Function::FusedInside => double::fused(a, b, c, rounding),
         Function::Divide | Function::DivideApproximate | Function::DivideFull => {
             double::divide(a, b, rounding)
         }

@@ -5,6 +5,9 @@ use crate::execute::registers::{Registers, Words, lanes};
 use crate::numeric::half::{self, HalfFormat};
 use crate::numeric::minmax;
 
+/// What tensor copies that fill with NaN put outside of the tensor, in both formats.
+const OUTSIDE: u16 = 0x7FF7;
+
 /// The results of all lanes in `mask`; the others hold anything.
 pub(super) fn compute(
     own: &Arithmetic,
@@ -38,6 +41,8 @@ fn one(own: &Arithmetic, format: HalfFormat, [a, b, c]: [u16; 3]) -> u16 {
         Function::Subtract => half::subtract(format, a, b, modifiers),
         Function::Multiply => half::multiply(format, a, b, modifiers),
         Function::Fused => half::fused(format, a, b, c, modifiers),
+        Function::FusedInside if [a, b, c].contains(&OUTSIDE) => 0,
+        Function::FusedInside => half::fused(format, a, b, c, modifiers),
         Function::Negate => half::negate(format, a, modifiers),
         Function::Absolute => half::absolute(format, a, modifiers),
         Function::Extremum(extremum, own) => minmax::half(format, extremum, a, b, own),

@@ -161,7 +161,14 @@ fn fused(form: &mut Form<'_, '_>, kind: Kind) -> Result<Arithmetic, Problem> {
     if modifiers.relu && modifiers.saturate {
         return Err("`.sat` and `.relu` exclude each other".to_owned());
     }
-    Ok(Arithmetic { function: Function::Fused, rounding, modifiers })
+    let mut function = Function::Fused;
+    if kind.is_half() && form.take("oob") {
+        if modifiers.flush {
+            return Err("`.ftz` and `.oob` exclude each other".to_owned());
+        }
+        function = Function::FusedInside;
+    }
+    Ok(Arithmetic { function, rounding, modifiers })
 }
 
 fn no_half(kind: Kind) -> Result<(), Problem> {

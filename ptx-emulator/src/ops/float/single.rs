@@ -45,7 +45,9 @@ fn nearest(function: Function, operand: impl Fn(usize) -> Singles) -> Option<Sin
         Function::Add => single::add_lanes(&operand(0), &operand(1)),
         Function::Subtract => two(&operand(0), &operand(1), |a, b| canonical(a - b)),
         Function::Multiply => single::multiply_lanes(&operand(0), &operand(1)),
-        Function::Fused => single::fused_lanes(&operand(0), &operand(1), &operand(2)),
+        Function::Fused | Function::FusedInside => {
+            single::fused_lanes(&operand(0), &operand(1), &operand(2))
+        }
         Function::Divide => two(&operand(0), &operand(1), |a, b| canonical(a / b)),
         Function::Reciprocal => operand(0).map(|a| canonical(1.0 / a)),
         Function::SquareRoot => operand(0).map(|a| canonical(a.sqrt())),
@@ -84,7 +86,7 @@ fn one(own: &Arithmetic, [a, b, c]: [f32; 3]) -> f32 {
         Function::Add => single::add(a, b, rounding),
         Function::Subtract => single::subtract(a, b, rounding),
         Function::Multiply => single::multiply(a, b, rounding),
-        Function::Fused => single::fused(a, b, c, rounding),
+        Function::Fused | Function::FusedInside => single::fused(a, b, c, rounding),
         Function::Divide => single::divide(a, b, rounding),
         Function::DivideApproximate => approx::divide(a, b, own.modifiers),
         Function::DivideFull => approx::divide_full(a, b, own.modifiers),

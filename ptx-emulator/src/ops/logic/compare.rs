@@ -203,7 +203,9 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             Logic::ComparePacked(Box::new([make(low, destination, None), make(high, second, None)]))
         }
         (Some(question), None, second) => Logic::Compare(make(question, destination, second)),
-        _ => return Err("comparisons of packed numbers have two results".to_owned()),
+        // A single result is that of the low halves.
+        (Some(low), Some(_), None) => Logic::Compare(make(low, destination, None)),
+        (None, ..) => return Err("nothing is compared".to_owned()),
     };
     form.emit(Operation::Logic(own));
     Ok(())
