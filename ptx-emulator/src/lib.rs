@@ -30,8 +30,8 @@
 //!
 //! A report names the line of the PTX, the thread, and the line of the source where the PTX has
 //! `.loc` lines. The race checker never reports accesses that are ordered, but may miss a race: of
-//! several unordered readers of a byte it keeps one, of the writers the last, it ignores scopes, and
-//! a store of the value that another one has just stored there is none.
+//! several unordered readers of a byte it keeps one, of the writers the last, it ignores scopes,
+//! and a store of the value that another one has just stored there is none.
 //!
 //! **What is not modelled**: time, caches, writes that some threads see later than others, and
 //! launches that overlap.

@@ -220,7 +220,7 @@ fn what_does_not_exist_is_refused() {
         ("div.approx.f64 %d0, %d1, %d2;", "missing"),
         ("sin.f32 %r0, %r1;", "`.approx`"),
         ("ex2.approx.bf16 %h0, %h1;", "`.ftz`"),
-        ("fma.rn.oob.f16 %h0, %h1, %h2, %h3;", "`.oob`"),
+        ("fma.rn.oob.f32 %r0, %r1, %r2, %r3;", "`.oob`"),
         ("cvt.f16.f32 %h0, %r1;", "missing"),
         ("cvt.rn.f32.f16 %r0, %h1;", "`.rn`"),
         ("cvt.s32.f32 %r0, %r1;", "missing"),

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use ptx_emulator::{Arch, LaunchConfig, Machine, Parameters};
+use ptx_emulator::{Arch, LaunchConfig, Machine, Parameters, Statistics};
 
 /// A module with registers of every type, the statements in its entry.
 fn text(module: &str, body: &str) -> String {
@@ -301,6 +301,48 @@ const TOGETHER_REFUSED: &[(&str, &str)] = &[
 
 /// Modules with an entry that leaves a number in `%r8`, and the number.
 const COMPUTED: &[(&str, &str, u32)] = &[
+    (TEN, "mov.u32 %r1, 4; mov.u64 %d1, 3; call (%r8), ten, (%r1, %d1);", 43),
+    (TEN, "call (%r8), ten, (5, 7);", 57),
+    (TEN, "call (_), ten, (5, 7); mov.u32 %r8, 2;", 2),
+    (TEN, ".param .b32 q; call (q), ten, (5, 7); ld.param.b32 %r8, [q];", 57),
+    (TEN, ".param .b64 q; st.param.b64 [q], 6; call (%r8), ten, (5, q);", 56),
+    (TEN, "setp.eq.u32 %p1, 1, 2; mov.u32 %r8, 9; @%p1 call (%r8), ten, (5, 7);", 9),
+    (
+        TEN,
+        "P: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b64 _);
+         mov.u64 %d1, ten; call (%r8), %d1, (2, 1), P;",
+        21,
+    ),
+    (TEN, "T: .calltargets ten; mov.u64 %d1, ten; call (%r8), %d1, (2, 1), T;", 21),
+    (
+        ".func (.param .f32 r) half(.param .f32 a) { .reg .f32 %x; ld.param.f32 %x, [a];
+         mul.f32 %x, %x, 0.5; st.param.f32 [r], %x; ret; }",
+        "call (%f1), half, (3.0); mov.b32 %r8, %f1;",
+        0x3FC0_0000,
+    ),
+    (
+        ".func (.reg .b32 sum, .reg .b64 product) both(.reg .b32 a, .param .b32 b)
+         { .reg .b32 %x; .reg .pred %p; ld.param.u32 %x, [b]; mul.wide.u32 product, a, %x;
+         add.u32 sum, a, %x; setp.gt.u32 %p, a, 5; @%p ret; add.u32 sum, sum, 100; }",
+        "call (%r1, %d1), both, (6, 7); cvt.u32.u64 %r2, %d1; mad.lo.u32 %r8, %r1, 1000, %r2;
+         call (%r1, _), both, (1, 2); add.u32 %r8, %r8, %r1;",
+        13_145,
+    ),
+    (
+        ".func (.reg .b32 r) down(.reg .b32 a) { .reg .pred %p; .reg .b32 %x; mov.u32 r, 0;
+         setp.eq.u32 %p, a, 0; @%p ret; sub.u32 %x, a, 1; call (r), down, (%x); add.u32 r, r, a;
+         ret; }",
+        "call (%r8), down, (10);",
+        55,
+    ),
+    (
+        ".func (.reg .b32 r) f(.param .align 8 .b8 a[20]) { .reg .b64 %x; .reg .b32 %y;
+         mov.b64 %x, a; ld.local.b32 r, [%x+16]; st.local.b32 [%x+4], 9;
+         cvta.local.u64 %x, %x; ld.b32 %y, [%x+4]; mad.lo.u32 r, r, 10, %y;
+         mov.b64 %x, a+4; ld.param.b32 %y, [%x]; mad.lo.u32 r, r, 10, %y; ret; }",
+        ".param .align 8 .b8 q[20]; st.param.b32 [q+16], 3; call (%r8), f, (q);",
+        399,
+    ),
     (".global .s32 a[] = {7, 8, 9};", "ld.global.u32 %r8, [a+8];", 9),
     (".const .s32 a[][2] = {{1}, {3, 4}}, b = 5;", "ld.const.u32 %r8, [a+12];", 4),
     (".const .s32 a[][2] = {{1}, {3, 4}}, b = 5;", "ld.const.u32 %r8, [b];", 5),
@@ -379,8 +421,27 @@ const COMPUTED: &[(&str, &str, u32)] = &[
     ),
 ];
 
+/// Ten times one argument and another.
+const TEN: &str = ".func (.param .b32 r) ten(.param .b32 a, .param .b64 b)
+     { .reg .b32 %x, %y; .reg .b64 %w; ld.param.b32 %x, [a]; ld.param.b64 %w, [b];
+     cvt.u32.u64 %y, %w; mad.lo.u32 %x, %x, 10, %y; st.param.b32 [r], %x; ret; }";
+
 /// Modules that are refused.
 const MODULES_REFUSED: &[(&str, &str, &str)] = &[
+    (TEN, "call ten, (5, 7);", "the function has 1 results and 2 arguments"),
+    (TEN, "call (%r1), ten, (5);", "1 results and 2 arguments"),
+    (TEN, "call (%r1), ten;", "1 results and 2 arguments"),
+    (TEN, "call (%d1), ten, (5, 7);", "`%d1` is a register of type `.b64`, not for `.b32`"),
+    (TEN, "call (%r1), ten, (%h1, 7);", "not for `.b32`"),
+    (TEN, "call (%r1), ten, (5, global);", "the address of a symbol"),
+    (TEN, ".param .b64 q; call (q), ten, (5, 7);", "an argument of 8 bytes where 4 are wanted"),
+    (".func f(.param .s32 a) { ret; }", "call f, (%f1);", "`.f32`, not for `.s32`"),
+    (".func (.param .b32 r, .param .b32 s) f() { ret; }", "", "one of several results"),
+    (".func f(.reg .pred a) { ret; }", "call f, (%p1);", "expected a type"),
+    (".func f(.reg .b32 a<3>) { ret; }", "", "expected `,` or `)`"),
+    (".entry e(.reg .b32 a) { ret; }", "", "a parameter of an entry, which needs `.param`"),
+    (".func f(.param .b32 a) { st.param.b32 [a], 5; ret; }", "", "only read"),
+    (".func (.param .b32 r) f() { .reg .b32 %x; ld.param.b32 %x, [r]; ret; }", "", "only written"),
     (".extern .global .s32 a[];", "", "`a` is declared but not defined"),
     (".global .s32 a[];", "", "`a` is declared but not defined"),
     (".global .s32 a[] = {};", "", "`a` is declared but not defined"),
@@ -408,6 +469,10 @@ const MODULES_REFUSED: &[(&str, &str, &str)] = &[
 
 /// What one thread leaves in `%r8`.
 fn computed(module: &str, body: &str) -> u32 {
+    run(module, body).0
+}
+
+fn run(module: &str, body: &str) -> (u32, Statistics) {
     let store = "ld.param.u64 %d8, [out]; st.global.u32 [%d8], %r8;";
     let text = text(module, &format!("mov.u32 %r8, 99; {body}\n{store}"));
     let mut machine = Machine::new(Arch::Sm90a);
@@ -418,8 +483,8 @@ fn computed(module: &str, body: &str) -> u32 {
     let config =
         LaunchConfig { grid: [1; 3], block: [1; 3], cluster: [1; 3], dynamic_shared_bytes: 0 };
     let launched = machine.launch(kernel, &config, parameters.as_bytes());
-    launched.unwrap_or_else(|error| panic!("{body}\n{error}"));
-    machine.read_values::<u32>(out, 1).unwrap()[0]
+    let statistics = launched.unwrap_or_else(|error| panic!("{body}\n{error}"));
+    (machine.read_values::<u32>(out, 1).unwrap()[0], statistics)
 }
 
 #[test]
@@ -428,6 +493,18 @@ fn results() {
         let found = computed(module, body);
         assert_eq!(found, *expected, "{module} {body}\n{found:#x}, not {expected:#x}");
     }
+}
+
+/// Also one that becomes several, such as a call with values.
+#[test]
+fn an_instruction_counts_once() {
+    let body = "call (%r8), ten, (5, 7); mov.v4.u32 {%r1, %r2, %r3, %r4}, %tid;
+                mov.u64 %d1, shared; cvt.u64.u32 %d2, %laneid;";
+    let (_, statistics) = run(TEN, body);
+    for opcode in ["call", "mov.v4.u32", "mov.u64", "cvt.u64.u32"] {
+        assert_eq!(statistics.instructions[opcode].threads, 1, "{opcode}");
+    }
+    assert_eq!(statistics.instructions["ret"].threads, 2);
 }
 
 #[test]

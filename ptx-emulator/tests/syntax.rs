@@ -261,7 +261,18 @@ fn errors_at_the_top_level() {
         ),
         (".func f {}\n.func f {}", 5, 7, "`f` is declared twice in this scope"),
         (".global .b64 x = y;", 4, 18, "unknown symbol `y`"),
-        (".entry e(.reg .b32 %r) {}", 4, 10, "expected `.param`, found `.reg`"),
+        (
+            ".entry e(.reg .b32 %r) {}",
+            4,
+            10,
+            "`%r` is not a parameter of an entry, which needs `.param`",
+        ),
+        (
+            ".func (.param .b32 a, .param .b32 b) f() {}",
+            4,
+            8,
+            "`a` is not one of several results, which need `.reg`",
+        ),
         (".visible x", 4, 10, "expected `.entry`, `.func` or a state space, found `x`"),
     ];
     for (text, line, column, message) in cases {

@@ -167,7 +167,10 @@ impl Names<'_> {
         if let Some(linkage) = variable.linkage {
             write!(f, "{linkage} ")?;
         }
-        write!(f, "{}", variable.space)?;
+        match variable.register {
+            Some(_) => f.write_str(".reg")?,
+            None => write!(f, "{}", variable.space)?,
+        }
         if variable.managed {
             f.write_str(" .attribute(.managed)")?;
         }

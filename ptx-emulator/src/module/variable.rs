@@ -49,6 +49,9 @@ pub struct Variable<N = Reference> {
     pub pointee: Option<Pointee>,
     /// Whether `.attribute(.managed)` is given.
     pub managed: bool,
+    /// The dense index of the register that a parameter `.reg` of a function with a body is; zero
+    /// without a body.
+    pub register: Option<u32>,
     /// Its name; `_` in a prototype.
     pub name: String,
     /// The lengths of the array, outermost first; none for a scalar. `None` is `[]`.
@@ -117,6 +120,7 @@ impl<N: Copy> Variable<N> {
             scalar: self.scalar,
             pointee: self.pointee,
             managed: self.managed,
+            register: self.register,
             name: self.name.clone(),
             lengths: self.lengths.clone(),
             initialiser,

@@ -5,9 +5,11 @@ use crate::execute::registers::{lanes, select};
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::warp::Token;
 use crate::execute::{Context, Flow, Outcome, Wait};
-use crate::module::{Operand, Reference};
+use crate::module::{Operand, Reference, Variable};
 use crate::ops::Operation;
-use crate::program::operand::{Source32, Source64};
+use crate::ops::memory::parameters;
+use crate::program::operand::{Source32, Source64, Wide};
+use crate::program::parameters::scalar;
 use crate::program::types::DataType;
 use crate::program::{Code, Form, ParameterPlace, Problem, function_at};
 
@@ -75,8 +77,11 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             let labels = form.lowering().branch_targets(*list).unwrap_or_default();
             Control::Indexed(index, labels.iter().map(|label| *label as u32).collect())
         }
-        "call" => Control::Call(Box::new(lower_call(form)?)),
-        "ret" => Control::Return,
+        "call" => return lower_call(form),
+        "ret" => {
+            form.finish()?;
+            return form.lowering().emit_return();
+        }
         "exit" => Control::Exit,
         "nanosleep" => {
             form.take("u32");
@@ -89,38 +94,116 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn lower_call(form: &mut Form<'_, '_>) -> Result<Call, Problem> {
-    let mut operands = (0..form.count()).map(|index| form.operand(index));
-    let mut next = operands.next().ok_or("a function is missing")??;
-    let mut results: &[Operand] = &[];
-    if let Operand::Arguments(list) = next {
-        results = list;
-        next = operands.next().ok_or("a function is missing")??;
-    }
-    let function = next;
-    let arguments: &[Operand] = match operands.next() {
-        Some(Ok(Operand::Arguments(list))) => list,
+/// What the text of a call says.
+struct CallText<'f> {
+    results: &'f [Operand],
+    function: &'f Operand,
+    arguments: &'f [Operand],
+    /// A prototype or a list of targets.
+    targets: Option<&'f Operand>,
+}
+
+fn call_text<'f>(form: &Form<'f, '_>) -> Result<CallText<'f>, Problem> {
+    let mut next = 0;
+    let list = |form: &Form<'f, '_>, next: &mut usize| match form.operand(*next) {
+        Ok(Operand::Arguments(list)) => {
+            *next += 1;
+            list.as_slice()
+        }
         _ => &[],
     };
-    drop(operands);
-    let callee = match function {
-        Operand::Name(Reference::Function(index)) => {
-            Callee::Direct(form.lowering().callee(*index)?)
+    let results = list(form, &mut next);
+    let function = form.operand(next)?;
+    next += 1;
+    let arguments = list(form, &mut next);
+    let targets = form.operand(next).ok();
+    next += usize::from(targets.is_some());
+    form.expect(next)?;
+    Ok(CallText { results, function, arguments, targets })
+}
+
+/// Lowers a call: values among the arguments go into parameter variables before it, and results
+/// into registers behind it.
+fn lower_call(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    let text = call_text(form)?;
+    form.finish()?;
+    let (callee, named) = match text.function {
+        Operand::Name(name @ Reference::Function(index)) => {
+            (Callee::Direct(form.lowering().callee(*index)?), Some(*name))
         }
-        operand => Callee::Indirect(form.source64_of(operand, DataType::U64)?),
+        operand => {
+            let named = match text.targets {
+                Some(Operand::Name(name)) => Some(*name),
+                _ => None,
+            };
+            (Callee::Indirect(form.source64_of(operand, DataType::U64)?), named)
+        }
     };
-    let mut places = |list: &[Operand]| {
-        list.iter()
-            .map(|own| match own {
-                Operand::Name(name) => form
-                    .lowering()
-                    .call_parameter(*name)?
-                    .ok_or_else(|| "arguments must be parameter variables".to_owned()),
-                _ => Err("arguments must be parameter variables".to_owned()),
-            })
-            .collect::<Result<Vec<_>, Problem>>()
-    };
-    Ok(Call { callee, arguments: places(arguments)?, returns: places(results)? })
+    let signature = named.and_then(|name| form.lowering().signature(name));
+    let (returns, parameters) = signature.ok_or("a prototype or a list of targets is missing")?;
+    if (returns.len(), parameters.len()) != (text.results.len(), text.arguments.len()) {
+        let (results, arguments) = (returns.len(), parameters.len());
+        return Err(format!("the function has {results} results and {arguments} arguments"));
+    }
+    let mut arguments = Vec::with_capacity(parameters.len());
+    for (own, parameter) in text.arguments.iter().zip(parameters) {
+        if let Some(place) = variable_place(form, own, parameter)? {
+            arguments.push(place);
+            continue;
+        }
+        let ty = scalar(parameter)?;
+        let value = form.exact_of(own, ty)?;
+        let place = reserve(form, ty);
+        form.emit(parameters::store(place.offset, ty, value));
+        arguments.push(place);
+    }
+    let mut results = Vec::with_capacity(returns.len());
+    let mut fetched = Vec::new();
+    for (own, result) in text.results.iter().zip(returns) {
+        if let Some(place) = variable_place(form, own, result)? {
+            results.push(place);
+            continue;
+        }
+        let ty = scalar(result)?;
+        let place = reserve(form, ty);
+        results.push(place);
+        if *own != Operand::Sink {
+            fetched.push((own, ty, place));
+        }
+    }
+    let call = Call { callee, arguments, returns: results };
+    form.emit(Operation::Control(Control::Call(Box::new(call))));
+    for (own, ty, place) in fetched {
+        let to = form.destination_of(own, ty)?;
+        let to = match ty.bits() {
+            128 => Wide::Quad(to),
+            64 => Wide::Double(to),
+            _ => Wide::Word(to),
+        };
+        form.emit(parameters::load(place.offset, ty, to));
+    }
+    Ok(())
+}
+
+/// The place of an argument that is a parameter variable.
+fn variable_place(
+    form: &mut Form<'_, '_>,
+    operand: &Operand,
+    formal: &Variable,
+) -> Result<Option<ParameterPlace>, Problem> {
+    let Operand::Name(name) = operand else { return Ok(None) };
+    let place = form.lowering().call_parameter(*name)?;
+    match (place, formal.bytes()) {
+        (Some(place), Some(bytes)) if u64::from(place.bytes) != bytes => {
+            Err(format!("an argument of {} bytes where {bytes} are wanted", place.bytes))
+        }
+        _ => Ok(place),
+    }
+}
+
+fn reserve(form: &mut Form<'_, '_>, ty: DataType) -> ParameterPlace {
+    let bytes = ty.bytes();
+    ParameterPlace { offset: form.lowering().reserve_parameter(bytes), bytes }
 }
 
 /// The call that stands at a position.

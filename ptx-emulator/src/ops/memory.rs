@@ -1,13 +1,14 @@
 //! `ld` and `st`.
 
 mod modifiers;
+pub(crate) mod parameters;
 
 use super::access::{
     Access, Effect, Space, addresses, check_address, visit, visit_kernel_parameters,
 };
 use crate::execute::registers::{Doubles, lanes};
 use crate::execute::{Context, Outcome};
-use crate::module::Operand;
+use crate::module::{Base, Operand, Reference};
 use crate::ops::Operation;
 use crate::program::operand::{Address, AddressBase, Any, Wide};
 use crate::program::types::DataType;
@@ -65,6 +66,11 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         modifiers::check_parameter(form, place)?;
     }
     let space = Space::take(form);
+    // In a device function the address of a parameter is that of its copy in local memory.
+    let of_copy = space == Space::Parameter
+        && !form.lowering().is_entry()
+        && matches!(form.bracket(place)?.base, Base::Name(Reference::Register(_)));
+    let space = if of_copy { Space::Local } else { space };
     modifiers::check(form, space, order)?;
     let policy = form.take_cache_hints();
     let length = form.take_one(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);

@@ -10,7 +10,7 @@ use super::top::{RawFunction, RawItem, RawModule};
 use crate::error::{NameKind, ParseError, Reason};
 use crate::module::{
     Body, BranchTargets, CallTargets, Function, Guard, Instruction, Item, Label, Linkage, Module,
-    Operand, Reference, RegisterGroup, ScalarType, Statement,
+    Operand, Reference, RegisterGroup, ScalarType, Statement, Variable,
 };
 
 /// How many registers a function may declare; the hardware has 255 for a thread.
@@ -107,22 +107,39 @@ fn resolve_function(
     let mut function = raw.header;
     let Some(statements) = raw.body else { return Ok(function) };
     // Parameters are outside the outermost block, which may shadow them.
+    let mut body = Body::default();
+    let own = function.returns.iter_mut().chain(&mut function.parameters);
+    own.for_each(|own| parameter_register(own, &mut body));
     let mut outside = Scope::default();
+    let registers = |own: &Variable| own.register.map(Reference::Register);
     for (index, (own, offset)) in function.returns.iter().zip(&raw.offsets[0]).enumerate() {
         let name = Name { text: &own.name, offset: *offset };
-        outside.declare(text, name, Reference::Return(index))?;
+        outside.declare(text, name, registers(own).unwrap_or(Reference::Return(index)))?;
     }
     for (index, (own, offset)) in function.parameters.iter().zip(&raw.offsets[1]).enumerate() {
         let name = Name { text: &own.name, offset: *offset };
-        outside.declare(text, name, Reference::Parameter(index))?;
+        outside.declare(text, name, registers(own).unwrap_or(Reference::Parameter(index)))?;
     }
-    let mut body = Body::default();
     let scopes = labels(text, &statements, &mut body)?;
     let resolver =
         Resolver { text, symbols, outside, scopes, open: vec![0], opened: 0, labels: 0, body };
     let body = resolver.statements(&statements)?;
     function.body = Some(body);
     Ok(function)
+}
+
+/// A parameter in a register is the first of the registers of the body that are not taken yet.
+fn parameter_register(own: &mut Variable, body: &mut Body) {
+    let Some(register) = &mut own.register else { return };
+    *register = body.register_count;
+    body.register_count += 1;
+    body.registers.push(RegisterGroup {
+        name: own.name.clone(),
+        count: None,
+        first: *register,
+        vector: None,
+        scalar: own.scalar,
+    });
 }
 
 /// One scope for each block, in the order in which they open, with the block's labels: they can be

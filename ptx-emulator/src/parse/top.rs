@@ -171,6 +171,20 @@ impl<'a> Parser<'a> {
         let line = self.peek().line;
         let name = self.name("the name of a function")?;
         let parameters = self.parameters()?;
+        let in_register = |own: &&(usize, Variable)| own.1.register.is_some();
+        if kind == FunctionKind::Entry
+            && let Some((offset, own)) = parameters.iter().find(in_register)
+        {
+            let (name, wanted) =
+                (own.name.clone(), "a parameter of an entry, which needs `.param`");
+            return Err(self.error(*offset, Reason::Kind { name, wanted }));
+        }
+        if returns.len() > 1
+            && let Some((offset, own)) = returns.iter().find(|own| !in_register(own))
+        {
+            let (name, wanted) = (own.name.clone(), "one of several results, which need `.reg`");
+            return Err(self.error(*offset, Reason::Kind { name, wanted }));
+        }
         let (directives, pragmas) = self.function_directives(kind)?;
         let body = if self.take(";") {
             None

@@ -34,9 +34,13 @@ impl<'a> Parser<'a> {
         linkage: Option<Linkage>,
         parameter: bool,
     ) -> Result<Variable<Name<'a>>, ParseError> {
-        let space = StateSpace::from_word(self.peek().text)
-            .filter(|space| !parameter || *space == StateSpace::Param)
-            .ok_or_else(|| self.unexpected(if parameter { "`.param`" } else { "a state space" }))?;
+        let in_register = parameter && self.at(".reg");
+        let space = match StateSpace::from_word(self.peek().text) {
+            _ if in_register => StateSpace::Param,
+            Some(space) if !parameter || space == StateSpace::Param => space,
+            _ if parameter => return Err(self.unexpected("`.param`")),
+            _ => return Err(self.unexpected("a state space")),
+        };
         self.advance();
         let managed = self.take(".attribute");
         if managed {
@@ -47,8 +51,11 @@ impl<'a> Parser<'a> {
         let mut align = self.align()?;
         let vector = VectorLength::from_word(self.peek().text);
         self.position += usize::from(vector.is_some());
+        // Narrower registers and vectors are not handed over.
+        let least = if in_register { 4 } else { 1 };
         let scalar = ScalarType::from_word(self.peek().text)
-            .filter(|scalar| scalar.bytes().is_some())
+            .filter(|scalar| scalar.bytes().is_some_and(|bytes| bytes >= least))
+            .filter(|_| !in_register || vector.is_none())
             .ok_or_else(|| self.unexpected("a type such as `.b32`"))?;
         self.advance();
         let mut pointee = None;
@@ -70,6 +77,7 @@ impl<'a> Parser<'a> {
             scalar,
             pointee,
             managed,
+            register: in_register.then_some(0),
             name,
             lengths,
             initialiser: None,
@@ -88,7 +96,7 @@ impl<'a> Parser<'a> {
         let name = if parameter { self.word(expected)? } else { self.name(expected)? };
         variable.name = name.text.to_owned();
         variable.lengths = Vec::new();
-        while self.at("[") {
+        while self.at("[") && variable.register.is_none() {
             if variable.lengths.len() == DIMENSIONS {
                 let reason = Reason::Limit { what: "dimensions", limit: DIMENSIONS as u64 };
                 return Err(self.error(self.peek().offset, reason));

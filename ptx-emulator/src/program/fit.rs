@@ -1,5 +1,5 @@
-//! Which registers an instruction of a type takes (PTX ISA, "Operand Size Exceeding Instruction-Type
-//! Size" and the tables before it).
+//! Which registers an instruction of a type takes (PTX ISA, "Operand Size Exceeding
+//! Instruction-Type Size" and the tables before it).
 
 use super::types::DataType;
 use crate::module::ScalarType;

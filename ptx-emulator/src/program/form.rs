@@ -329,8 +329,12 @@ impl<'f, 'm> Form<'f, 'm> {
             Reference::Parameter(index) if self.lowering.is_entry() => {
                 Symbol::Constant(moved(self.lowering.parameter(index)?.offset.into()))
             }
-            Reference::Parameter(_) | Reference::Return(_) => {
-                return Err("the address of a device function's parameter cannot be taken".into());
+            Reference::Parameter(index) => match self.lowering.copied(index) {
+                Some(place) => Symbol::Frame(moved(place)),
+                None => return Err("a parameter without an address".to_owned()),
+            },
+            Reference::Return(_) => {
+                return Err("the address of what a function returns is not supported".to_owned());
             }
             _ => return Ok(None),
         }))
@@ -435,7 +439,10 @@ impl<'f, 'm> Form<'f, 'm> {
 
     /// Operand `index` as a source of 128 bits.
     pub(crate) fn source128(&mut self, index: usize) -> Result<Source128, Problem> {
-        let operand = self.operand(index)?;
+        self.source128_of(self.operand(index)?)
+    }
+
+    fn source128_of(&self, operand: &Operand) -> Result<Source128, Problem> {
         match (operand, self.register(operand)) {
             (_, Some((File::Quad, row))) => Ok(Source128::Register(row)),
             (Operand::Immediate(value), None) => {
@@ -458,6 +465,15 @@ impl<'f, 'm> Form<'f, 'm> {
             None if ty.bits() <= 32 => Ok(Any::Word(self.source32_of(operand, ty)?)),
             None => Ok(Any::Double(self.source64_of(operand, ty)?)),
         }
+    }
+
+    /// A source of exactly the type.
+    pub(crate) fn exact_of(&mut self, operand: &Operand, ty: DataType) -> Result<Any, Problem> {
+        Ok(match ty.bits() {
+            128 => Any::Quad(self.source128_of(operand)?),
+            64 => Any::Double(self.source64_of(operand, ty)?),
+            _ => Any::Word(self.source32_of(operand, ty)?),
+        })
     }
 
     /// Operand `index` as a source whose register may be wider than the type.

@@ -8,6 +8,7 @@ use super::layout::{
     function_address, place_all,
 };
 use super::operand::{File, Guard};
+use super::parameters;
 use super::{Code, Instruction, Kernel, Origin, Touch};
 use crate::arch::Arch;
 use crate::execute::registers::RegisterCounts;
@@ -184,6 +185,8 @@ pub(crate) struct Lowering<'m> {
     /// Offset of each variable of the body in the frame, or among the parameter variables.
     variables: Vec<u64>,
     parameters: Vec<ParameterPlace>,
+    /// Offsets in the frame of the parameters whose address is taken.
+    copied: Vec<Option<u64>>,
     returns: Vec<ParameterPlace>,
     local_bytes: u64,
     parameter_bytes: u32,
@@ -245,6 +248,10 @@ impl<'m> Lowering<'m> {
                 StateSpace::Shared | StateSpace::Const | StateSpace::Global => 0,
             });
         }
+        let copied = parameters::copied(function, body, &mut local_bytes);
+        if local_bytes >= 1 << 31 {
+            return Err("its variables are too large".to_owned());
+        }
         Ok(Self {
             target,
             index,
@@ -255,6 +262,7 @@ impl<'m> Lowering<'m> {
             variables,
             parameters,
             returns,
+            copied,
             local_bytes: align_up(local_bytes, 16),
             parameter_bytes,
             code: Vec::new(),
@@ -270,7 +278,13 @@ impl<'m> Lowering<'m> {
     }
 
     fn run(mut self, text: &str, kinds: &mut Kinds) -> Result<Code, LoadError> {
-        let mut origins = Vec::new();
+        let line = self.function.line;
+        let other = |problem: Problem| {
+            LoadError::unsupported(text, line, &self.function.name.clone(), &problem)
+        };
+        let beginning = Origin { line, location: None, kind: None };
+        self.begin().map_err(other)?;
+        let mut origins = vec![beginning; self.code.len()];
         let mut starts = Vec::with_capacity(self.body.instructions.len() + 1);
         for instruction in &self.body.instructions {
             starts.push(self.code.len() as u32);
@@ -296,14 +310,24 @@ impl<'m> Lowering<'m> {
             for own in &mut self.code[before..] {
                 own.guard = guard;
             }
-            let origin = Origin { line: instruction.line, location: instruction.location, kind };
-            origins.resize(self.code.len(), origin);
+            let (line, location) = (instruction.line, instruction.location);
+            let kind = Some(kind);
+            origins.extend((before..self.code.len()).map(|at| Origin {
+                line,
+                location,
+                kind: kind.filter(|_| at == before),
+            }));
         }
         starts.push(self.code.len() as u32);
         // A function whose text ends without `ret` returns there.
-        self.emit(Operation::Control(ops::control::Control::Return));
-        let kind = kinds.index("ret".to_owned());
-        origins.push(Origin { line: self.function.line, location: None, kind });
+        let before = self.code.len();
+        self.emit_return().map_err(other)?;
+        let kind = Some(kinds.index("ret".to_owned()));
+        origins.extend((before..self.code.len()).map(|at| Origin {
+            line,
+            location: None,
+            kind: kind.filter(|_| at == before),
+        }));
         let labels: Vec<u32> = self
             .body
             .labels
@@ -342,6 +366,30 @@ impl<'m> Lowering<'m> {
         self.code.push(Instruction { guard: Guard::Always, operation });
         let touch = (std::mem::take(&mut self.reads), std::mem::take(&mut self.writes));
         self.touches.push(touch);
+    }
+
+    pub(super) fn module(&self) -> &'m Module {
+        self.target.module
+    }
+
+    pub(super) fn function(&self) -> &'m Function {
+        self.function
+    }
+
+    pub(super) fn body(&self) -> &'m Body {
+        self.body
+    }
+
+    /// Where the copy of a parameter lies in the frame's local memory.
+    pub(super) fn copied(&self, index: usize) -> Option<u64> {
+        self.copied.get(index).copied().flatten()
+    }
+
+    /// A parameter variable of the frame for a value of so many bytes. Returns its offset.
+    pub(crate) fn reserve_parameter(&mut self, bytes: u32) -> u32 {
+        let offset = self.parameter_bytes.next_multiple_of(bytes.max(1));
+        self.parameter_bytes = offset.saturating_add(bytes);
+        offset
     }
 
     pub(super) fn note_read(&mut self, row: u32) {

@@ -6,6 +6,7 @@ mod form;
 mod layout;
 mod lower;
 pub(crate) mod operand;
+pub(crate) mod parameters;
 pub(crate) mod types;
 
 pub(crate) use form::{Form, Problem};
@@ -31,8 +32,9 @@ pub(crate) struct Origin {
     pub(crate) line: u32,
     /// An index into [`Code::locations`].
     pub(crate) location: Option<usize>,
-    /// An index into [`Kernel::kinds`].
-    pub(crate) kind: u32,
+    /// An index into [`Kernel::kinds`]; absent for all but the first of several that one
+    /// instruction of the text becomes.
+    pub(crate) kind: Option<u32>,
 }
 
 /// The 32-bit registers an instruction reads and writes: rows of words. Only rows that a matrix

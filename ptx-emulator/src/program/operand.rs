@@ -74,8 +74,8 @@ pub(crate) enum AddressBase {
     Double(u32),
     /// A fixed address: of a symbol, already in the space of the instruction.
     Constant(u64),
-    /// A variable in shared memory, by its offset in the block's; which block's, the executing thread
-    /// knows.
+    /// A variable in shared memory, by its offset in the block's; which block's, the executing
+    /// thread knows.
     Shared(u32),
     /// A variable of the executing function in local memory, by its offset in the frame.
     Frame(u64),

@@ -386,7 +386,6 @@ fn what_does_not_exist_is_refused() {
         "setp.lo.s32 %p, %a, %b;",
         "setp.equ.s32 %p, %a, %b;",
         "setp.ftz.eq.s32 %p, %a, %b;",
-        "setp.eq.f16x2 %p, %a, %b;",
         "setp.eq.and.s32 %p, %a, %b;",
         "set.eq.f32.f16x2 %x, %a, %b;",
         "slct.b32.u32 %x, %a, %b, %c;",

@@ -33,8 +33,10 @@ pub(crate) fn run_grid(kernel: &LoadedKernel<'_>, grid: &mut GridState) -> Resul
     let result = run_clusters(kernel, grid, &mut counts);
     for (code, counts) in kernel.kernel.functions.iter().zip(&counts) {
         for (origin, (warps, threads)) in code.origins.iter().zip(counts) {
-            let name = kernel.kernel.kinds.get(origin.kind as usize);
-            grid.statistics.count(name.map_or("", String::as_str), *warps, *threads);
+            let name = origin.kind.and_then(|kind| kernel.kernel.kinds.get(kind as usize));
+            if let Some(name) = name {
+                grid.statistics.count(name, *warps, *threads);
+            }
         }
     }
     result
@@ -182,8 +184,8 @@ fn start_cluster(kernel: &LoadedKernel<'_>, grid: &mut GridState, index: [u32; 3
     Cluster { blocks, barrier: ClusterBarrier::new(threads), engine: Default::default(), index }
 }
 
-/// What the compiler gives a thread of a kernel that uses `setmaxnreg`; nothing else asks. Those are
-/// all registers that its bounds allow, because the instruction needs a count that is known.
+/// What the compiler gives a thread of a kernel that uses `setmaxnreg`; nothing else asks. Those
+/// are all registers that its bounds allow, because the instruction needs a count that is known.
 fn thread_registers(kernel: &LoadedKernel<'_>, threads: u32) -> u32 {
     let kernel = kernel.kernel;
     let required = kernel

@@ -97,7 +97,8 @@ fn hardware_mode_is_the_model() {
     }
 }
 
-/// With finite factors, an accumulator that is infinite or NaN stays it; its neighbours do not care.
+/// With finite factors, an accumulator that is infinite or NaN stays it; its neighbours do not
+/// care.
 #[test]
 fn special_accumulators_stay() {
     let mma = Mma::new((16, 8, 32), E4m3, E4m3, AccumulatorType::F32, false).unwrap();

@@ -220,8 +220,8 @@ fn targets(own: &BulkTarget, context: &mut Context<'_>) -> Outcome<Vec<(usize, T
     Ok(list)
 }
 
-/// Checks the operands of a prefetch. It may name what is not allocated: PTX does not say so, but an
-/// H200 takes that for a hint like any other (driver 580.159.04, 2026-11-21).
+/// Checks the operands of a prefetch. It may name what is not allocated: PTX does not say so, but
+/// an H200 takes that for a hint like any other (driver 580.159.04, 2026-11-21).
 pub(super) fn prefetch(own: &Prefetch, context: &mut Context<'_>) -> Outcome {
     match own {
         Prefetch::Tensor(operand) => {

@@ -1,5 +1,6 @@
-//! How long accesses take. Prints the best of several times; asserts only bounds that a loaded machine without
-//! optimisation keeps. `cargo test --release -- race::tests::timing --nocapture` tells the truth.
+//! How long accesses take. Prints the best of several times; asserts only bounds that a loaded
+//! machine without optimisation keeps. `cargo test --release -- race::tests::timing --nocapture`
+//! tells the truth.
 
 use super::super::{
     AsyncAccess, LaneAccess, Overlap, Proxy, Races, Role, Shadow, Strength, SyncClock,
