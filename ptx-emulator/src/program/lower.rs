@@ -184,12 +184,12 @@ pub(crate) struct Lowering<'m> {
     counts: RegisterCounts,
     /// Offset of each variable of the body in the frame, or among the parameter variables.
     variables: Vec<u64>,
-    parameters: Vec<ParameterPlace>,
+    pub(super) parameters: Vec<ParameterPlace>,
     /// Offsets in the frame of the parameters whose address is taken.
-    copied: Vec<Option<u64>>,
-    returns: Vec<ParameterPlace>,
+    pub(super) copied: Vec<Option<u64>>,
+    pub(super) returns: Vec<ParameterPlace>,
     local_bytes: u64,
-    parameter_bytes: u32,
+    pub(super) parameter_bytes: u32,
     code: Vec<Instruction>,
     touches: Vec<(Vec<u32>, Vec<u32>)>,
     reads: Vec<u32>,
@@ -380,18 +380,6 @@ impl<'m> Lowering<'m> {
         self.body
     }
 
-    /// Where the copy of a parameter lies in the frame's local memory.
-    pub(super) fn copied(&self, index: usize) -> Option<u64> {
-        self.copied.get(index).copied().flatten()
-    }
-
-    /// A parameter variable of the frame for a value of so many bytes. Returns its offset.
-    pub(crate) fn reserve_parameter(&mut self, bytes: u32) -> u32 {
-        let offset = self.parameter_bytes.next_multiple_of(bytes.max(1));
-        self.parameter_bytes = offset.saturating_add(bytes);
-        offset
-    }
-
     pub(super) fn note_read(&mut self, row: u32) {
         self.reads.push(row);
     }
@@ -495,28 +483,6 @@ impl<'m> Lowering<'m> {
 
     pub(super) fn frame_offset(&self, index: usize) -> Option<u64> {
         self.variables.get(index).copied()
-    }
-
-    pub(super) fn parameter(&self, index: usize) -> Result<ParameterPlace, Problem> {
-        self.parameters.get(index).copied().ok_or_else(|| "an unknown parameter".to_owned())
-    }
-
-    /// The place of a parameter variable that lives in the frame: those of calls, and the
-    /// parameters and return values of device functions. Those of entries do not.
-    pub(crate) fn call_parameter(
-        &self,
-        name: Reference,
-    ) -> Result<Option<ParameterPlace>, Problem> {
-        Ok(match name {
-            Reference::Local(index) if self.local_space(index) == Some(StateSpace::Param) => {
-                let bytes = self.body.variables.get(index).and_then(|own| own.bytes());
-                let offset = self.frame_offset(index).unwrap_or(0) as u32;
-                Some(ParameterPlace { offset, bytes: bytes.unwrap_or(0) as u32 })
-            }
-            Reference::Parameter(index) if !self.is_entry() => Some(self.parameter(index)?),
-            Reference::Return(index) => self.returns.get(index).copied(),
-            _ => None,
-        })
     }
 
     /// The index of a function among those of the kernel.

@@ -7,7 +7,7 @@ use super::layout::{ParameterPlace, align_up, alignment, defined};
 use super::lower::Lowering;
 use super::operand::{Any, Destination, File, Source32, Source64, Source128, Wide};
 use super::types::DataType;
-use crate::module::{Body, Function, FunctionKind, Operand, Reference, Variable};
+use crate::module::{Body, Function, FunctionKind, Operand, Reference, StateSpace, Variable};
 use crate::ops::Operation;
 use crate::ops::control::Control;
 use crate::ops::memory::parameters;
@@ -50,6 +50,40 @@ pub(crate) fn scalar(variable: &Variable) -> Result<DataType, Problem> {
 }
 
 impl<'m> Lowering<'m> {
+    /// Where the copy of a parameter lies in the frame's local memory.
+    pub(super) fn copied(&self, index: usize) -> Option<u64> {
+        self.copied.get(index).copied().flatten()
+    }
+
+    /// A parameter variable of the frame for a value of so many bytes. Returns its offset.
+    pub(crate) fn reserve_parameter(&mut self, bytes: u32) -> u32 {
+        let offset = self.parameter_bytes.next_multiple_of(bytes.max(1));
+        self.parameter_bytes = offset.saturating_add(bytes);
+        offset
+    }
+
+    pub(super) fn parameter(&self, index: usize) -> Result<ParameterPlace, Problem> {
+        self.parameters.get(index).copied().ok_or_else(|| "an unknown parameter".to_owned())
+    }
+
+    /// The place of a parameter variable that lives in the frame: those of calls, and the
+    /// parameters and return values of device functions. Those of entries do not.
+    pub(crate) fn call_parameter(
+        &self,
+        name: Reference,
+    ) -> Result<Option<ParameterPlace>, Problem> {
+        Ok(match name {
+            Reference::Local(index) if self.local_space(index) == Some(StateSpace::Param) => {
+                let bytes = self.body().variables.get(index).and_then(|own| own.bytes());
+                let offset = self.frame_offset(index).unwrap_or(0) as u32;
+                Some(ParameterPlace { offset, bytes: bytes.unwrap_or(0) as u32 })
+            }
+            Reference::Parameter(index) if !self.is_entry() => Some(self.parameter(index)?),
+            Reference::Return(index) => self.returns.get(index).copied(),
+            _ => None,
+        })
+    }
+
     /// What a call returns and takes, by the name of a function, a prototype or a list of targets.
     pub(crate) fn signature(&self, name: Reference) -> Option<(&'m [Variable], &'m [Variable])> {
         let module = self.module();

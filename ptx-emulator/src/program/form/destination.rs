@@ -1,0 +1,67 @@
+//! Operands as destinations.
+
+use super::{Form, Problem};
+use crate::module::{Operand, ScalarType};
+use crate::program::fit;
+use crate::program::operand::{Destination, File, Wide};
+use crate::program::types::DataType;
+
+impl Form<'_, '_> {
+    /// A destination register for a value of a type.
+    pub(crate) fn destination_of(
+        &mut self,
+        operand: &Operand,
+        ty: DataType,
+    ) -> Result<Destination, Problem> {
+        self.checked_destination(operand, ty, fit::fits)
+    }
+
+    fn checked_destination(
+        &mut self,
+        operand: &Operand,
+        ty: DataType,
+        fits: fn(ScalarType, DataType) -> bool,
+    ) -> Result<Destination, Problem> {
+        if *operand == Operand::Sink {
+            return Ok(Destination(None));
+        }
+        let found = self.register(operand);
+        let (file, row) = found.ok_or("a register is wanted as destination")?;
+        self.check_fit(operand, ty, fits)?;
+        if file == File::Word {
+            self.lowering.note_write(row);
+        }
+        Ok(Destination(Some(row)))
+    }
+
+    /// Operand `index` as a destination of a type.
+    pub(crate) fn destination(
+        &mut self,
+        index: usize,
+        ty: DataType,
+    ) -> Result<Destination, Problem> {
+        self.destination_of(self.operand(index)?, ty)
+    }
+
+    /// Operand `index` as a destination predicate.
+    pub(crate) fn destination_predicate(&mut self, index: usize) -> Result<Destination, Problem> {
+        self.destination(index, DataType::Predicate)
+    }
+
+    /// A destination whose register may be wider than the value.
+    pub(crate) fn wide_of(&mut self, operand: &Operand, ty: DataType) -> Result<Wide, Problem> {
+        let destination = self.checked_destination(operand, ty, fit::holds)?;
+        Ok(match self.register(operand) {
+            Some((File::Double, _)) => Wide::Double(destination),
+            Some((File::Quad, _)) => Wide::Quad(destination),
+            None if ty.bits() == 64 => Wide::Double(destination),
+            None if ty.bits() == 128 => Wide::Quad(destination),
+            _ => Wide::Word(destination),
+        })
+    }
+
+    /// Operand `index` as a destination whose register may be wider than the value.
+    pub(crate) fn wide(&mut self, index: usize, ty: DataType) -> Result<Wide, Problem> {
+        self.wide_of(self.operand(index)?, ty)
+    }
+}
