@@ -430,6 +430,15 @@ fn a_warpgroup_is_whole_and_of_one_mind() {
         correct.replace(&descriptor, &format!("{:#x}", PLAIN.descriptor(0, 0) | 1 << 46));
     let text = PLAIN.run(&reserved, Checks::On, 0).err().unwrap().to_string();
     assert!(text.contains("reserved bits"), "{text}");
+    // A descriptor that leads out of shared memory is named, and so is the whole warp.
+    for (operand, name) in [(0, "A"), (1, "B")] {
+        let own = PLAIN.descriptor(operand, 0);
+        let outside = (own & !0x3FFF) | 0x3F80;
+        let text = correct.replace(&format!("{own:#x}"), &format!("{outside:#x}"));
+        let text = PLAIN.run(&text, Checks::On, 0).err().unwrap().to_string();
+        let part = format!("descriptor of {name}, {outside:#018x}, leads there");
+        assert!(text.contains("out of bounds of shared memory") && text.contains(&part), "{text}");
+    }
 }
 
 #[test]

@@ -16,6 +16,10 @@ pub(crate) struct Block {
     pub(crate) id: u32,
     /// Its rank in the cluster.
     pub(crate) rank: u32,
+    /// It does nothing before this moment.
+    pub(crate) starts_at: u64,
+    /// Whether one of its warps has had a turn.
+    pub(crate) has_started: bool,
     /// Its shared memory, the system's share included; addresses are indices.
     pub(crate) shared: Vec<u8>,
     /// Who has touched what in shared memory.
@@ -34,6 +38,24 @@ pub(crate) struct Block {
     pub(crate) claims: Claims,
 }
 
+impl Block {
+    /// Why another block of the cluster cannot reach its shared memory, if it cannot.
+    pub(crate) fn absence(&self) -> Option<String> {
+        let Self { rank, has_started, live_threads, .. } = self;
+        if *live_threads == 0 {
+            return Some(format!(
+                "; block {rank} of the cluster has exited, and its memory with it"
+            ));
+        }
+        (!has_started).then(|| {
+            format!(
+                "; block {rank} of the cluster may not have started: a barrier of the cluster is \
+                 wanted before"
+            )
+        })
+    }
+}
+
 /// The blocks of a cluster, which run together.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -44,15 +66,15 @@ pub(crate) struct Cluster {
     pub(crate) engine: Engine,
     /// The index of the cluster in the grid, in clusters.
     pub(crate) index: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub(crate) block_shape: [u32; 3],
 }
 
 impl Cluster {
-    /// Why threads of block `own` have no access to the shared memory of block `rank`, if that block
-    /// has exited; for reports.
-    pub(crate) fn exited(&self, rank: usize, own: usize) -> Option<String> {
-        let block = self.blocks.get(rank).filter(|block| rank != own && block.live_threads == 0)?;
-        let rank = block.rank;
-        Some(format!("; block {rank} of the cluster has exited, and its memory with it"))
+    /// The index in its block of a thread with a number.
+    pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.block_shape.map(|length| length.max(1));
+        [number % x, number / x % y, number / x / y]
     }
 
     /// Whether all threads have exited and nothing is in flight.

@@ -5,7 +5,7 @@ mod run;
 mod stall;
 
 pub(crate) use launch::run_grid;
-pub(crate) use run::check_depth;
+pub(crate) use run::{LOCAL_BYTES, check_depth};
 pub(crate) use stall::EngineFault;
 
 use crate::arch::Arch;

@@ -81,8 +81,8 @@ pub(crate) enum Wait {
     CopyGroups,
     /// `wgmma` groups of this warp.
     MatrixGroups,
-    /// Registers from the block's pool.
-    Registers,
+    /// So many registers from the block's pool.
+    Registers { wanted: u32 },
     /// A moment.
     Until(u64),
 }

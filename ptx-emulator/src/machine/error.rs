@@ -19,6 +19,7 @@ enum Kind {
     Initialiser { name: String, problem: String },
     Target { target: String, arch: Arch },
     Memory(MemoryError),
+    Limit { what: String, bytes: u64, limit: u64 },
 }
 
 impl LoadError {
@@ -36,6 +37,11 @@ impl LoadError {
     pub(crate) fn initialiser(name: &str, problem: &str) -> Self {
         let (name, problem) = (name.to_owned(), problem.to_owned());
         Self(Box::new(Kind::Initialiser { name, problem }))
+    }
+
+    /// What needs more bytes than a GPU has.
+    pub(crate) fn limit(what: &str, bytes: u64, limit: u64) -> Self {
+        Self(Box::new(Kind::Limit { what: what.to_owned(), bytes, limit }))
     }
 
     pub(crate) fn target(target: &str, arch: Arch) -> Self {
@@ -81,6 +87,9 @@ impl fmt::Display for LoadError {
             }
             Kind::Target { target, arch } => {
                 write!(f, "the module is for `{target}`, the machine is {arch}")
+            }
+            Kind::Limit { what, bytes, limit } => {
+                write!(f, "{what} have {bytes} bytes; at most {limit} are possible")
             }
             Kind::Memory(error) => write!(f, "no memory for the module's variables: {error}"),
         }

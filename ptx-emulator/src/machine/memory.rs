@@ -45,20 +45,28 @@ pub enum MemoryError {
     },
 }
 
+/// The name of constant memory in reports.
+const CONSTANT: &str = "constant";
+
 /// One allocation.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     /// Its first address.
     pub(crate) base: u64,
+    /// What its contents are: "global" or "constant" memory.
+    pub(crate) space: &'static str,
     /// Its contents.
     pub(crate) bytes: Vec<u8>,
     /// Who has touched what during the running launch.
     pub(crate) shadow: Shadow,
-    /// Whether kernels may only read it.
-    pub(crate) is_constant: bool,
 }
 
 impl Allocation {
+    /// Whether kernels may only read it.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.space == CONSTANT
+    }
+
     fn contains(&self, address: u64, bytes: u64) -> bool {
         let length = self.bytes.len() as u64;
         address >= self.base && bytes <= length && address - self.base <= length - bytes
@@ -83,6 +91,15 @@ impl Memory {
 
     /// Unspecified bytes: they are filled with a pattern, so that reading them is seen.
     pub(crate) fn allocate(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        self.allocate_in("global", bytes)
+    }
+
+    /// The same for a constant variable.
+    pub(crate) fn allocate_constant(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        self.allocate_in(CONSTANT, bytes)
+    }
+
+    fn allocate_in(&mut self, space: &'static str, bytes: u64) -> Result<u64, MemoryError> {
         let available = CAPACITY - self.used;
         if bytes > available {
             return Err(MemoryError::OutOfMemory { requested: bytes, available });
@@ -97,15 +114,8 @@ impl Memory {
         self.next += bytes.next_multiple_of(ALIGNMENT) + GAP;
         self.used += bytes;
         let shadow = Shadow::new(0, Uninitialised::Allow);
-        self.allocations.push(Allocation { base, bytes: contents, shadow, is_constant: false });
+        self.allocations.push(Allocation { base, space, bytes: contents, shadow });
         Ok(base)
-    }
-
-    /// From now on kernels may only read the allocation that begins at an address.
-    pub(crate) fn make_constant(&mut self, address: u64) {
-        if let Some((allocation, 0)) = self.find(address, 0) {
-            allocation.is_constant = true;
-        }
     }
 
     pub(crate) fn free(&mut self, address: u64) -> Result<(), MemoryError> {
@@ -137,12 +147,22 @@ impl Memory {
         Some((allocation, offset))
     }
 
+    /// The last allocation that begins at an address or before, if it is near.
+    fn near(&self, address: u64) -> Option<&Allocation> {
+        let after = self.allocations.partition_point(|allocation| allocation.base <= address);
+        let before = after.checked_sub(1).and_then(|index| self.allocations.get(index))?;
+        (address < before.base + before.bytes.len() as u64 + GAP).then_some(before)
+    }
+
+    /// The memory that an address is in or near: "global" or "constant".
+    pub(crate) fn space(&self, address: u64) -> &'static str {
+        self.near(address).map_or("global", |allocation| allocation.space)
+    }
+
     /// What is near an address that is in no allocation.
     pub(crate) fn hint(&self, address: u64) -> String {
-        let after = self.allocations.partition_point(|allocation| allocation.base <= address);
-        let before = after.checked_sub(1).and_then(|index| self.allocations.get(index));
-        match before {
-            Some(allocation) if address < allocation.base + allocation.bytes.len() as u64 + GAP => {
+        match self.near(address) {
+            Some(allocation) => {
                 let (base, length) = (allocation.base, allocation.bytes.len());
                 let offset = address - base;
                 format!("; an allocation of {length} bytes begins at {base:#x}, {offset} before")

@@ -2,6 +2,7 @@
 
 mod error;
 mod info;
+mod limits;
 mod memory;
 mod place;
 mod statistics;
@@ -11,6 +12,7 @@ pub(crate) mod window;
 
 pub use error::{LaunchError, LoadError};
 pub use info::{KernelInfo, ParameterInfo};
+pub(crate) use limits::CLUSTER_BLOCKS;
 pub(crate) use memory::Memory;
 pub use memory::MemoryError;
 pub use place::{Place, SourceLine};
@@ -23,15 +25,6 @@ use crate::module::{Module, SourceFile};
 use crate::program::{Kernel, lower_kernels};
 use crate::race::Races;
 use crate::random::Random;
-
-/// Shared memory a block can have, the system's share included.
-const SHARED_BYTES: u32 = 228 << 10;
-/// Threads a block can have.
-const BLOCK_THREADS: u32 = 1024;
-/// Blocks a cluster can have, also where more than the portable eight are asked for.
-const CLUSTER_BLOCKS: u32 = 16;
-/// Bytes of parameters a kernel can have.
-const PARAMETER_BYTES: usize = 32_764;
 
 /// Whether accesses are checked for races and uninitialised shared memory. Bounds, alignment,
 /// barriers and deadlocks are always checked.
@@ -190,9 +183,11 @@ impl Machine {
     pub fn load(&mut self, ptx: &str) -> Result<ModuleId, LoadError> {
         let module = Module::parse(ptx)?;
         self.check_target(&module)?;
+        limits::check_constants(&module)?;
         let (layout, variables) = self.place_variables(&module)?;
         let kernels =
             self.initialise(&module, &layout).and_then(|()| lower_kernels(&module, &layout, ptx));
+        let kernels = kernels.and_then(limits::check_local);
         let kernels = match kernels {
             Ok(kernels) => kernels,
             Err(error) => {
@@ -346,7 +341,7 @@ impl Machine {
         let module = self.modules.get(kernel.module).and_then(Option::as_ref);
         let module = module.ok_or(LaunchError::UnknownKernel)?;
         let code = module.kernels.get(kernel.kernel).ok_or(LaunchError::UnknownKernel)?;
-        let shared_bytes = check_launch(code, config, parameters)?;
+        let shared_bytes = limits::check_launch(code, config, parameters)?;
         let mut random = Random::new(self.options.seed);
         let mut grid = GridState {
             memory: std::mem::replace(&mut self.memory, Memory::new()),
@@ -381,71 +376,5 @@ impl Machine {
             Ok(()) => Ok(grid.statistics),
             Err(report) => Err(LaunchError::Report(report)),
         }
-    }
-}
-
-/// Checks what the driver would check. Returns the shared memory of a block, in bytes.
-fn check_launch(
-    kernel: &Kernel,
-    config: &LaunchConfig,
-    parameters: &[u8],
-) -> Result<u32, LaunchError> {
-    let refuse = |text: String| Err(LaunchError::Refused(text));
-    let LaunchConfig { grid, block, cluster, dynamic_shared_bytes } = *config;
-    let threads = block.iter().try_fold(1u32, |product, value| product.checked_mul(*value));
-    if threads.is_none_or(|threads| threads == 0 || threads > BLOCK_THREADS) || block[2] > 64 {
-        return refuse(format!(
-            "a block of {block:?} threads; at most {BLOCK_THREADS} are possible"
-        ));
-    }
-    if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 {
-        return refuse(format!(
-            "a grid of {grid:?} blocks; 1 to (2³¹-1, 65535, 65535) are possible"
-        ));
-    }
-    let blocks = cluster.iter().try_fold(1u32, |product, value| product.checked_mul(*value));
-    if blocks.is_none_or(|blocks| blocks == 0 || blocks > CLUSTER_BLOCKS) {
-        return refuse(format!(
-            "a cluster of {cluster:?} blocks; 1 to {CLUSTER_BLOCKS} are possible"
-        ));
-    }
-    if grid.iter().zip(cluster).any(|(grid, cluster)| grid % cluster != 0) {
-        return refuse(format!(
-            "a grid of {grid:?} blocks is no multiple of clusters of {cluster:?}"
-        ));
-    }
-    if let Some(required) = kernel.required_block
-        && required != block
-    {
-        return refuse(format!("a block of {block:?} threads; the kernel requires {required:?}"));
-    }
-    if let (Some(most), Some(threads)) = (kernel.maximum_threads, threads)
-        && threads > most
-    {
-        return refuse(format!("a block of {threads} threads; the kernel allows {most}"));
-    }
-    if let Some(required) = kernel.required_cluster
-        && required != cluster
-    {
-        return refuse(format!(
-            "a cluster of {cluster:?} blocks; the kernel requires {required:?}"
-        ));
-    }
-    let wanted = kernel.parameter_bytes as usize;
-    if parameters.len() != wanted || wanted > PARAMETER_BYTES {
-        let given = parameters.len();
-        return refuse(format!("{given} bytes of parameters; the kernel has {wanted}"));
-    }
-    let shared = kernel.dynamic_shared_offset.checked_add(dynamic_shared_bytes);
-    match shared {
-        Some(shared) if shared <= SHARED_BYTES => {
-            Ok(if dynamic_shared_bytes == 0 { kernel.static_shared_bytes } else { shared })
-        }
-        _ => refuse(format!(
-            "{dynamic_shared_bytes} bytes of dynamic shared memory behind {} static ones; a block \
-             has at most {SHARED_BYTES}, of which {} are the system's",
-            kernel.static_shared_bytes - window::RESERVED_SHARED,
-            window::RESERVED_SHARED
-        )),
     }
 }

@@ -74,9 +74,12 @@ impl Machine {
             (true, Some(_)) if is_extern => return Ok(None),
             (true, bytes) => bytes.ok_or_else(|| LoadError::undefined(&variable.name))?,
         };
-        let address = self.memory.allocate(bytes)?;
-        if variable.space == StateSpace::Const {
-            self.memory.make_constant(address);
+        let is_constant = variable.space == StateSpace::Const;
+        let address = match is_constant {
+            true => self.memory.allocate_constant(bytes)?,
+            false => self.memory.allocate(bytes)?,
+        };
+        if is_constant {
             layout.constants.push((address, address.saturating_add(bytes)));
         }
         placed.push((name.to_owned(), address, bytes));

@@ -4,8 +4,10 @@
 use crate::execute::registers::{lanes, select};
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Outcome, check_alignment};
+use crate::machine::CLUSTER_BLOCKS;
 use crate::machine::window::{self, Window};
 use crate::module::StateSpace;
+use crate::ops::mbarrier::Mbarriers;
 use crate::program::operand::{Address, AddressBase, Source32, Source64};
 use crate::program::{Form, Problem};
 
@@ -184,13 +186,19 @@ fn out_of_bounds(
 }
 
 /// The alignment of all lanes at once; the first that is wrong is looked for only if one is.
-fn check_lanes(access: Access, space: &'static str, addresses: &Addresses, mask: u32) -> Outcome {
+fn check_lanes(
+    access: Access,
+    space: impl Fn(u64) -> &'static str,
+    addresses: &Addresses,
+    mask: u32,
+) -> Outcome {
     let unaligned = u64::from(access.alignment.saturating_sub(1));
     if select(mask, |lane| addresses[lane] & unaligned != 0) == 0 {
         return Ok(());
     }
     for lane in lanes(mask) {
-        check_alignment(access.name, space, addresses[lane], access.alignment.into())
+        let (address, alignment) = (addresses[lane], access.alignment.into());
+        check_alignment(access.name, space(address), address, alignment)
             .map_err(|kind| Fault::at_lane(lane, kind))?;
     }
     Ok(())
@@ -203,8 +211,8 @@ fn visit_global(
     mask: u32,
     act: Act<'_>,
 ) -> Outcome {
-    check_lanes(access, "global", addresses, mask)?;
     let grid = &mut *context.grid;
+    check_lanes(access, |address| grid.memory.space(address), addresses, mask)?;
     grid.statistics.global_bytes += u64::from(access.bytes * mask.count_ones());
     let bytes = u64::from(access.bytes);
     let checked = grid.is_checked();
@@ -213,8 +221,8 @@ fn visit_global(
         let first = rest.trailing_zeros() as usize;
         let address = addresses[first];
         let Some((allocation, _)) = grid.memory.find(address, bytes) else {
-            let hint = grid.memory.hint(address);
-            return Err(out_of_bounds(access, "global", first, address, hint));
+            let (space, hint) = (grid.memory.space(address), grid.memory.hint(address));
+            return Err(out_of_bounds(access, space, first, address, hint));
         };
         let base = allocation.base;
         let last = allocation.bytes.len() as u64 - bytes;
@@ -225,7 +233,7 @@ fn visit_global(
             bytes: &mut allocation.bytes,
             mask: inside,
             offsets,
-            space: "global",
+            space: allocation.space,
             base,
             key: base,
             shadow: checked.then_some(&mut allocation.shadow),
@@ -233,7 +241,7 @@ fn visit_global(
             warp: context.warp.id,
             line: context.line,
             size: access.bytes,
-            constant: allocation.is_constant.then_some("constant memory"),
+            constant: allocation.is_constant().then_some("constant memory"),
         })?;
     }
     Ok(())
@@ -246,7 +254,7 @@ fn visit_shared(
     mask: u32,
     act: Act<'_>,
 ) -> Outcome {
-    check_lanes(access, "shared", addresses, mask)?;
+    check_lanes(access, |_| "shared", addresses, mask)?;
     let own = context.rank as u64;
     let size = u64::from(window::BLOCK_SHARED);
     let grid = &mut *context.grid;
@@ -258,17 +266,19 @@ fn visit_shared(
         let rank = addresses[first] / size;
         let same = select(rest, |lane| addresses[lane] / size == rank);
         rest &= !same;
+        let Some(block) = context.cluster.blocks.get_mut(rank as usize) else {
+            let hint = no_block(addresses[first]);
+            return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
+        };
         if rank != own && access.space == Space::Shared {
             let hint = format!("; it belongs to block {rank} of the cluster, not to {own}");
             return Err(out_of_bounds(access, "shared::cta", first, addresses[first], hint));
         }
-        if let Some(hint) = context.cluster.exited(rank as usize, context.rank) {
+        if rank != own
+            && let Some(hint) = block.absence()
+        {
             return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
         }
-        let Some(block) = context.cluster.blocks.get_mut(rank as usize) else {
-            let hint = format!("; the cluster has no block {rank}");
-            return Err(out_of_bounds(access, "shared", first, addresses[first], hint));
-        };
         let offsets = addresses.map(|own| own % size);
         let length = block.shared.len() as u64;
         let begin = u64::from(window::RESERVED_SHARED);
@@ -280,6 +290,7 @@ fn visit_shared(
             let hint = format!("; the block has {begin:#x} to {length:#x}");
             return Err(out_of_bounds(access, "shared", lane, addresses[lane], hint));
         }
+        check_mbarriers(access, &offsets, same, &block.mbarriers)?;
         // A number for each byte of each block that no allocation and no other block has.
         let key = u64::from(block.id) << 24 | 1 << 63;
         act(&mut Region {
@@ -300,6 +311,41 @@ fn visit_shared(
     Ok(())
 }
 
+/// What to say of an address that names a block which the cluster has not, or none at all.
+pub(crate) fn no_block(address: u64) -> String {
+    let rank = address / u64::from(window::BLOCK_SHARED);
+    if rank < u64::from(CLUSTER_BLOCKS) {
+        return format!("; the cluster has no block {rank}");
+    }
+    let what = match window::window(address) {
+        Window::Shared => "a generic address, which `cvta.to.shared` makes one of shared memory",
+        Window::Local => "an address of local memory",
+        Window::Parameter => "an address of a parameter",
+        Window::Function => "the address of a function",
+        Window::Global if address >= window::GLOBAL => "an address of global memory",
+        Window::Global => "none of any memory",
+    };
+    format!("; it is no address of shared memory, but {what}")
+}
+
+/// What is no `mbarrier` instruction must leave mbarriers alone.
+fn check_mbarriers(
+    access: Access,
+    offsets: &Addresses,
+    mask: u32,
+    mbarriers: &Mbarriers,
+) -> Outcome {
+    let (from, to) = mbarriers.range();
+    let (from, to, bytes) = (u64::from(from), u64::from(to), u64::from(access.bytes));
+    let near = select(mask, |lane| offsets[lane] < to && offsets[lane] + bytes > from);
+    for lane in lanes(near) {
+        mbarriers
+            .check_access(access.name, offsets[lane] as u32, access.bytes)
+            .map_err(|problem| Fault::at_lane(lane, ReportKind::Synchronisation(problem)))?;
+    }
+    Ok(())
+}
+
 fn visit_local(
     context: &mut Context<'_>,
     access: Access,
@@ -307,7 +353,7 @@ fn visit_local(
     mask: u32,
     act: Act<'_>,
 ) -> Outcome {
-    check_lanes(access, "local", addresses, mask)?;
+    check_lanes(access, |_| "local", addresses, mask)?;
     context.grid.statistics.local_bytes += u64::from(access.bytes * mask.count_ones());
     for lane in lanes(mask) {
         let bytes = &mut context.warp.local[lane];
@@ -343,7 +389,7 @@ fn visit_parameters(
     mask: u32,
     act: Act<'_>,
 ) -> Outcome {
-    check_lanes(access, "parameter", addresses, mask)?;
+    check_lanes(access, |_| "parameter", addresses, mask)?;
     let stride = (context.frame.parameters.len() / 32) as u64;
     let first = mask.trailing_zeros() as usize;
     let address = addresses[first];
@@ -376,7 +422,7 @@ pub(crate) fn visit_kernel_parameters(
     mask: u32,
     act: Act<'_>,
 ) -> Outcome {
-    check_lanes(access, "parameter", addresses, mask)?;
+    check_lanes(access, |_| "parameter", addresses, mask)?;
     let length = context.grid.parameters.len() as u64;
     for lane in lanes(mask) {
         let address = addresses[lane];

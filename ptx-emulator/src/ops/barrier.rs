@@ -54,6 +54,13 @@ enum Action {
     Any(Destination, SourcePredicate),
 }
 
+impl Action {
+    /// Reductions must not meet the other actions at a barrier ("barrier" in the PTX manual).
+    fn reduces(self) -> bool {
+        !matches!(self, Self::Sync | Self::Arrive)
+    }
+}
+
 /// One numbered barrier.
 #[derive(Debug, Default)]
 struct Numbered {
@@ -63,6 +70,8 @@ struct Numbered {
     arrived: u32,
     /// How many must, once the first has said it.
     expected: Option<u32>,
+    /// Whether those who have arrived reduce a predicate.
+    reduces: bool,
     /// Threads that arrived with a predicate that holds.
     holding: u32,
     clock: SyncClock,
@@ -84,13 +93,15 @@ impl NamedBarriers {
         Self { barriers: Default::default(), threads }
     }
 
-    /// Adds the barriers somebody waits at to the description of a deadlock.
-    pub(crate) fn describe(&self, text: &mut String) {
+    /// Adds the barriers somebody waits at to the description of a deadlock. `block` names their
+    /// block.
+    pub(crate) fn describe(&self, block: &str, text: &mut String) {
         for (index, barrier) in self.barriers.iter().enumerate() {
             if barrier.arrived > 0 {
                 let expected = barrier.expected.unwrap_or(self.threads);
                 let arrived = barrier.arrived;
-                let _ = writeln!(text, "  barrier {index}: {arrived} of {expected} threads");
+                let _ =
+                    writeln!(text, "  {block}, barrier {index}: {arrived} of {expected} threads");
             }
         }
     }
@@ -179,7 +190,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         return Err("an action is missing".to_owned());
     };
     form.finish()?;
-    let first = usize::from(!matches!(action, Action::Sync | Action::Arrive));
+    let first = usize::from(action.reduces());
     let last = form.count() - first;
     let index = form.source32(first, DataType::U32)?;
     // `red` has its predicate behind the barrier and the count.
@@ -285,6 +296,16 @@ fn execute_block(own: &BlockBarrier, context: &mut Context<'_>) -> Outcome<Flow>
             count(barrier.expected)
         )));
     }
+    let reduces = own.action.reduces();
+    if barrier.arrived > 0 && barrier.reduces != reduces {
+        let others =
+            if reduces { "others have come without `red`" } else { "others have come by `red`" };
+        let text = format!(
+            "barrier {index} is used by `bar.red` and by `bar.sync` or `bar.arrive` at once: {others}"
+        );
+        return Err(Fault::synchronisation(text));
+    }
+    barrier.reduces = reduces;
     barrier.expected = expected;
     barrier.arrived += lanes;
     let wanted = expected.unwrap_or(all);

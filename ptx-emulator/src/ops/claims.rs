@@ -100,7 +100,7 @@ pub(super) fn claim(count: u32, context: &mut Context<'_>) -> Outcome<Flow> {
         return Err(Fault::synchronisation(text));
     };
     let Some(left) = context.block().free_registers.checked_sub(more * 32) else {
-        return Ok(Flow::Wait(Wait::Registers, None));
+        return Ok(Flow::Wait(Wait::Registers { wanted: more * 32 }, None));
     };
     note(context, Action { grows: true, count })?;
     context.block().free_registers = left;

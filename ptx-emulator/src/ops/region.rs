@@ -178,7 +178,11 @@ pub(crate) fn race_fault(
     let detail = match &report.earlier {
         Some(who) => {
             let earlier = races.describe(who);
-            format!("nothing orders it after the {earlier}, in PTX line {}", who.site)
+            let wanted = match report.kind {
+                RaceKind::Race => races.wanted_wait(who),
+                _ => "",
+            };
+            format!("nothing orders it after the {earlier}, in PTX line {}{wanted}", who.site)
         }
         None => "nobody has written it".to_owned(),
     };

@@ -54,6 +54,22 @@ impl fmt::Display for WarpName {
 }
 
 impl Races {
+    /// What an access that follows an asynchronous one has to wait for, in words.
+    pub(crate) fn wanted_wait(&self, who: &Who) -> &'static str {
+        match who.actor {
+            Actor::Barrier(_) => "; wanted between: a wait for that mbarrier",
+            Actor::Warp(_, Role::BulkRead) => {
+                "; wanted between: `cp.async.bulk.wait_group.read` by that thread"
+            }
+            Actor::Warp(_, Role::BulkWrite) => {
+                "; wanted between: `cp.async.bulk.wait_group` by that thread"
+            }
+            Actor::Warp(_, Role::Copy) => "; wanted between: `cp.async.wait_group` by that thread",
+            Actor::Warp(_, Role::Wgmma) => "; wanted between: `wgmma.wait_group` by that warp",
+            Actor::Warp(_, Role::Generic) | Actor::Untracked => "",
+        }
+    }
+
     /// An access in words.
     pub(crate) fn describe(&self, who: &Who) -> String {
         let access = if who.is_write { "write" } else { "read" };

@@ -5,10 +5,12 @@ mod atomic;
 mod collective;
 mod fence;
 mod misc;
+mod rules;
 
 use ptx_emulator::{Arch, LaunchConfig, LaunchError, Machine};
 
 /// A kernel that stores the word `%x` of every thread, and its launch.
+#[derive(Clone, Copy)]
 struct Kernel<'a> {
     /// Variables of the module.
     module: &'a str,

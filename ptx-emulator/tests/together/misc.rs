@@ -170,6 +170,8 @@ fn registers_move_from_one_warpgroup_to_another() {
     ] {
         let error = claims(&low, &high, directives).unwrap_err();
         assert!(error.contains(part), "{low} {high}\n{error}");
+        let is_deadlock = part == "deadlock";
+        assert_eq!(error.contains(" registers for its threads; its block has "), is_deadlock);
     }
     // The warps of a group must execute the same.
     let differing = format!(

@@ -1,10 +1,8 @@
 //! From a launch configuration to blocks and warps, and through all of them.
 
-use std::collections::VecDeque;
-
 use super::GridState;
 use super::run::{Turn, run_warp};
-use super::stall;
+use super::stall::{self, EngineFault};
 use crate::execute::block::{Block, Cluster};
 use crate::execute::registers::Registers;
 use crate::execute::report::{Report, ReportKind};
@@ -14,6 +12,7 @@ use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
 use crate::ops::wgmma;
 use crate::program::align_up;
 use crate::race::{Shadow, WarpName};
+use crate::random::Random;
 
 /// Registers of a multiprocessor.
 const REGISTER_FILE: u32 = 65_536;
@@ -47,14 +46,14 @@ fn run_clusters(
     grid: &mut GridState,
     counts: &mut Counts,
 ) -> Result<(), Box<Report>> {
-    let mut waiting: VecDeque<[u32; 3]> = clusters(grid);
+    let mut waiting = clusters(grid);
     let blocks_per_cluster = grid.config.cluster.iter().product::<u32>().max(1);
     let resident = (grid.multiprocessors / blocks_per_cluster).max(1) as usize;
     let mut running: Vec<Cluster> = Vec::new();
     let mut stalls = stall::Stalls::default();
     loop {
         while running.len() < resident
-            && let Some(index) = waiting.pop_front()
+            && let Some(index) = waiting.next()
         {
             running.push(start_cluster(kernel, grid, index));
         }
@@ -87,18 +86,12 @@ fn run_clusters(
 }
 
 /// The indices of all clusters of a grid, in units of clusters, x fastest.
-fn clusters(grid: &GridState) -> VecDeque<[u32; 3]> {
+/// They are counted rather than listed, as a grid may have 2⁶³ blocks.
+fn clusters(grid: &GridState) -> impl Iterator<Item = [u32; 3]> + use<> {
     let config = &grid.config;
-    let count = |axis: usize| config.grid[axis] / config.cluster[axis].max(1);
-    let mut all = VecDeque::new();
-    for z in 0..count(2) {
-        for y in 0..count(1) {
-            for x in 0..count(0) {
-                all.push_back([x, y, z]);
-            }
-        }
-    }
-    all
+    let [columns, rows, layers] =
+        std::array::from_fn(|axis| config.grid[axis] / config.cluster[axis].max(1));
+    (0..layers).flat_map(move |z| (0..rows).flat_map(move |y| (0..columns).map(move |x| [x, y, z])))
 }
 
 /// Lets every warp of every running cluster have turns, in a random order, and what is due happen.
@@ -109,14 +102,17 @@ fn round(
     counts: &mut Counts,
 ) -> Result<bool, Box<Report>> {
     let mut moved = false;
+    let failed = |cluster: &Cluster, mut own: EngineFault| {
+        crate::ops::copy::explain(cluster, &mut own.fault);
+        stall::engine_report(kernel, cluster, own)
+    };
     let first = grid.random.below(running.len() as u64) as usize;
     for step in 0..running.len() {
         let index = (first + step) % running.len();
         let cluster = &mut running[index];
-        moved |= crate::ops::copy::perform_due(cluster, grid)
-            .map_err(|fault| stall::engine_report(kernel, fault))?;
-        moved |= wgmma::perform_due(cluster, grid)
-            .map_err(|fault| stall::engine_report(kernel, fault))?;
+        moved |=
+            crate::ops::copy::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
+        moved |= wgmma::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
         let slots: usize = cluster.blocks.iter().map(|block| block.warps.len()).sum();
         let start = grid.random.below(slots as u64) as usize;
         for step in 0..slots {
@@ -128,11 +124,11 @@ fn round(
             moved |= turn == Turn::Moved;
             if cluster.engine.has_due(grid.now) {
                 moved |= crate::ops::copy::perform_due(cluster, grid)
-                    .map_err(|fault| stall::engine_report(kernel, fault))?;
+                    .map_err(|fault| failed(cluster, fault))?;
             }
             if wgmma::has_due(cluster, grid.now) {
-                moved |= wgmma::perform_due(cluster, grid)
-                    .map_err(|fault| stall::engine_report(kernel, fault))?;
+                moved |=
+                    wgmma::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
             }
         }
     }
@@ -151,7 +147,8 @@ fn slot(cluster: &Cluster, slot: usize) -> (usize, usize) {
     (0, 0)
 }
 
-/// The earliest moment after now at which an engine finishes something or a sleeper wakes.
+/// The earliest moment after now at which an engine finishes something, a sleeper wakes or a block
+/// starts.
 fn next_moment(running: &[Cluster], now: u64) -> Option<u64> {
     let engines = running
         .iter()
@@ -164,7 +161,9 @@ fn next_moment(running: &[Cluster], now: u64) -> Option<u64> {
             _ => None,
         })
     });
-    engines.chain(sleepers).min().map(|moment| moment.max(now + 1))
+    let starts = running.iter().flat_map(|cluster| &cluster.blocks);
+    let starts = starts.filter(|block| !block.has_started).map(|block| block.starts_at);
+    engines.chain(sleepers).chain(starts).min().map(|moment| moment.max(now + 1))
 }
 
 fn start_cluster(kernel: &LoadedKernel<'_>, grid: &mut GridState, index: [u32; 3]) -> Cluster {
@@ -176,12 +175,32 @@ fn start_cluster(kernel: &LoadedKernel<'_>, grid: &mut GridState, index: [u32; 3
                 let place = [x, y, z];
                 let block = std::array::from_fn(|axis| index[axis] * shape[axis] + place[axis]);
                 let rank = blocks.len() as u32;
-                blocks.push(start_block(kernel, grid, block, rank));
+                let mut block = start_block(kernel, grid, block, rank);
+                if grid.config.cluster != [1, 1, 1] {
+                    block.starts_at = grid.now + lateness(&mut grid.random);
+                }
+                blocks.push(block);
             }
         }
     }
     let threads = blocks.iter().map(|block| block.live_threads).sum();
-    Cluster { blocks, barrier: ClusterBarrier::new(threads), engine: Default::default(), index }
+    Cluster {
+        blocks,
+        barrier: ClusterBarrier::new(threads),
+        engine: Default::default(),
+        index,
+        block_shape: grid.config.block,
+    }
+}
+
+/// How many turns later than others a block of a cluster may start: PTX promises only that they are
+/// there once a barrier of the cluster has been passed.
+fn lateness(random: &mut Random) -> u64 {
+    match random.below(4) {
+        0 => 0,
+        1..3 => random.below(64),
+        _ => random.below(1024),
+    }
 }
 
 /// What the compiler gives a thread of a kernel that uses `setmaxnreg`; nothing else asks. Those
@@ -219,6 +238,8 @@ fn start_block(
         index,
         id: grid.started_blocks,
         rank,
+        starts_at: grid.now,
+        has_started: false,
         shared,
         shadow: Shadow::new(grid.shared_bytes.into(), crate::race::Uninitialised::Report),
         barriers: NamedBarriers::new(threads),

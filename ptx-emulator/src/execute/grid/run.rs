@@ -12,8 +12,8 @@ use crate::machine::LoadedKernel;
 use crate::ops::{self, control};
 use crate::program::align_up;
 
-/// Local memory of a thread.
-const LOCAL_BYTES: u64 = 512 << 10;
+/// Local memory of a thread, in bytes (CUDA's "Technical Specifications per Compute Capability").
+pub(crate) const LOCAL_BYTES: u64 = 512 << 10;
 /// Invocations of a warp at a time.
 const FRAMES: usize = 1 << 12;
 
@@ -33,8 +33,14 @@ pub(super) fn run_warp(
     budget: u64,
     counts: &mut Counts,
 ) -> Result<Turn, Box<Report>> {
-    let place = cluster.blocks.get_mut(rank).and_then(|block| block.warps.get_mut(slot));
-    let Some(mut warp) = place.and_then(Option::take) else { return Ok(Turn::Stuck) };
+    let Some(block) = cluster.blocks.get_mut(rank).filter(|block| block.starts_at <= grid.now)
+    else {
+        return Ok(Turn::Stuck);
+    };
+    block.has_started = true;
+    let Some(mut warp) = block.warps.get_mut(slot).and_then(Option::take) else {
+        return Ok(Turn::Stuck);
+    };
     let mut runner = Runner { kernel, grid, cluster, rank, warp: &mut warp, counts };
     let turn = runner.turn(budget);
     let ended = warp.paths.is_empty();
@@ -170,8 +176,9 @@ impl Runner<'_, '_> {
             let flow = ops::execute(&instruction.operation, &mut context);
             let flow = match flow {
                 Ok(flow) => flow,
-                Err(own) => {
+                Err(mut own) => {
                     let function = frame.function;
+                    ops::copy::explain(self.cluster, &mut own);
                     return Err(stall::fault_report(kernel, function, at, self.origin(mask), own));
                 }
             };
@@ -196,7 +203,7 @@ impl Runner<'_, '_> {
                 {
                     position = target;
                 }
-                flow => return Ok(self.leave(index, frame, (position, mask), flow, used)),
+                flow => return self.leave(index, frame, (position, mask), flow, used),
             }
         }
         self.warp.paths[index].position = position;
@@ -230,7 +237,7 @@ impl Runner<'_, '_> {
         (position, mask): (u32, u32),
         flow: Flow,
         used: u64,
-    ) -> Step {
+    ) -> Result<Step, Box<Report>> {
         let path_mask = self.warp.paths[index].mask;
         let frame_index = self.warp.paths[index].frame;
         let next = position + 1;
@@ -245,7 +252,7 @@ impl Runner<'_, '_> {
             Flow::Yield => {
                 path.position = next;
                 path.state = PathState::Yielded;
-                return Step::Blocked;
+                return Ok(Step::Blocked);
             }
             Flow::Jump(target) => {
                 path.mask = mask;
@@ -256,7 +263,7 @@ impl Runner<'_, '_> {
                 for (target, lanes) in targets {
                     self.add_path(lanes, frame_index, target);
                 }
-                return Step::Continue(used);
+                return Ok(Step::Continue(used));
             }
             Flow::Call(function, lanes) => {
                 self.call(index, frame, (frame_index, next), lanes, function);
@@ -265,24 +272,24 @@ impl Runner<'_, '_> {
                 }
             }
             Flow::Return => {
-                self.return_from(index, frame, mask);
-                return Step::Continue(used);
+                self.return_from(index, frame, mask)?;
+                return Ok(Step::Continue(used));
             }
             Flow::Exit => {
                 frame.lanes &= !mask;
-                self.exit(index, mask);
-                return Step::Continue(used);
+                self.exit(index, mask)?;
+                return Ok(Step::Continue(used));
             }
             Flow::Wait(wait, token) => {
                 path.mask = mask;
                 path.position = position;
                 path.state = PathState::Waiting(wait);
                 path.token = token;
-                return Step::Blocked;
+                return Ok(Step::Blocked);
             }
         }
         self.warp.merge(index);
-        Step::Continue(used)
+        Ok(Step::Continue(used))
     }
 
     fn add_path(&mut self, mask: u32, frame: usize, position: u32) {
@@ -290,13 +297,19 @@ impl Runner<'_, '_> {
         self.warp.paths.push(Path { mask, frame, position, state, token: None });
     }
 
-    fn exit(&mut self, index: usize, mask: u32) {
+    fn exit(&mut self, index: usize, mask: u32) -> Result<(), Box<Report>> {
         self.warp.live &= !mask;
         self.warp.paths.swap_remove(index);
         let block = &mut self.cluster.blocks[self.rank];
         block.live_threads = block.live_threads.saturating_sub(mask.count_ones());
+        let has_ended = block.live_threads == 0;
         ops::barrier::threads_left(self.cluster, self.rank, self.grid, self.warp, mask);
         self.grid.progress += 1;
+        if has_ended {
+            ops::copy::check_end(self.cluster, self.rank)
+                .map_err(|fault| stall::engine_report(self.kernel, self.cluster, fault))?;
+        }
+        Ok(())
     }
 
     /// Lanes enter another function with copies of their arguments.
@@ -353,11 +366,15 @@ impl Runner<'_, '_> {
     }
 
     /// Lanes go back behind the call with copies of what the function returns.
-    fn return_from(&mut self, index: usize, frame: &mut Frame, mask: u32) {
+    fn return_from(
+        &mut self,
+        index: usize,
+        frame: &mut Frame,
+        mask: u32,
+    ) -> Result<(), Box<Report>> {
         frame.lanes &= !mask;
         let Some((caller_index, next)) = frame.caller else {
-            self.exit(index, mask);
-            return;
+            return self.exit(index, mask);
         };
         let code = &self.kernel.kernel.functions[frame.function];
         if let Some(caller) = self.warp.frames.get_mut(caller_index).and_then(Option::as_mut) {
@@ -373,6 +390,7 @@ impl Runner<'_, '_> {
         let path = &mut self.warp.paths[index];
         (path.mask, path.frame, path.position) = (mask, caller_index, next);
         self.warp.merge(index);
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::execute::Wait;
-use crate::execute::block::Cluster;
+use crate::execute::block::{Block, Cluster};
 use crate::execute::report::{Fault, Report, ReportKind};
 use crate::execute::warp::{Path, PathState, Warp};
 use crate::machine::{LoadedKernel, Place, SourceLine};
@@ -70,12 +70,22 @@ pub(super) fn fault_report(
 }
 
 /// The report of a fault of an engine: what it does was issued earlier.
-pub(super) fn engine_report(kernel: &LoadedKernel<'_>, fault: EngineFault) -> Box<Report> {
+pub(super) fn engine_report(
+    kernel: &LoadedKernel<'_>,
+    cluster: &Cluster,
+    fault: EngineFault,
+) -> Box<Report> {
     // The engine remembers the line; it stands in one function only.
     let issued = kernel.kernel.functions.iter().find_map(|code| {
         let position = code.origins.iter().position(|origin| origin.line == fault.line)?;
         Some((code, position))
     });
+    // What a single lane issued is its own; else the fault may know which of the lanes it concerns.
+    let lanes = match (fault.lanes.is_power_of_two(), fault.fault.lane) {
+        (false, Some(lane)) => 1 << (lane & 31),
+        _ => fault.lanes,
+    };
+    let thread = lanes.is_power_of_two().then(|| 32 * fault.warp + lanes.trailing_zeros());
     let place = Place {
         function: issued.map_or(&kernel.kernel.name, |(code, _)| &code.name).clone(),
         line: fault.line,
@@ -83,8 +93,8 @@ pub(super) fn engine_report(kernel: &LoadedKernel<'_>, fault: EngineFault) -> Bo
         source: issued.and_then(|(code, position)| source(kernel, code, position)),
         block: fault.block,
         warp: fault.warp,
-        thread: fault.thread,
-        lanes: 0,
+        thread: thread.map(|thread| cluster.thread(thread)),
+        lanes,
     };
     let kind = *fault.fault.kind;
     Box::new(Report { kind, kernel: kernel.kernel.name.clone(), place: Some(place) })
@@ -96,7 +106,8 @@ pub(crate) struct EngineFault {
     pub(crate) line: u32,
     pub(crate) block: [u32; 3],
     pub(crate) warp: u32,
-    pub(crate) thread: Option<[u32; 3]>,
+    /// The lanes that issued it.
+    pub(crate) lanes: u32,
 }
 
 fn source(kernel: &LoadedKernel<'_>, code: &Code, position: usize) -> Option<SourceLine> {
@@ -116,18 +127,19 @@ pub(super) fn describe(kernel: &LoadedKernel<'_>, running: &[Cluster]) -> String
     for cluster in running {
         for block in &cluster.blocks {
             let [x, y, z] = block.index;
+            let name = format!("block ({x}, {y}, {z})");
             for warp in block.warps.iter().flatten() {
                 for path in &warp.paths {
                     listed += 1;
                     if listed <= LISTED {
-                        let _ = write!(text, "  block ({x}, {y}, {z}), warp {}", warp.index);
-                        describe_path(kernel, warp, path, &mut text);
+                        let _ = write!(text, "  {name}, warp {}", warp.index);
+                        describe_path(kernel, block, warp, path, &mut text);
                     }
                 }
             }
             if block.live_threads > 0 {
-                block.mbarriers.describe(&mut text);
-                block.barriers.describe(&mut text);
+                block.mbarriers.describe(&name, &mut text);
+                block.barriers.describe(&name, &mut text);
             }
         }
     }
@@ -137,7 +149,13 @@ pub(super) fn describe(kernel: &LoadedKernel<'_>, running: &[Cluster]) -> String
     text
 }
 
-fn describe_path(kernel: &LoadedKernel<'_>, warp: &Warp, path: &Path, text: &mut String) {
+fn describe_path(
+    kernel: &LoadedKernel<'_>,
+    block: &Block,
+    warp: &Warp,
+    path: &Path,
+    text: &mut String,
+) {
     let frame = warp.frames.get(path.frame).and_then(Option::as_ref);
     let code = frame.and_then(|frame| kernel.kernel.functions.get(frame.function));
     let origin = code.and_then(|code| code.origins.get(path.position as usize));
@@ -153,8 +171,14 @@ fn describe_path(kernel: &LoadedKernel<'_>, warp: &Warp, path: &Path, text: &mut
             }
             Wait::BulkGroups => "waits for its bulk copies".to_owned(),
             Wait::CopyGroups => "waits for its asynchronous copies".to_owned(),
-            Wait::MatrixGroups => "waits for its matrix products".to_owned(),
-            Wait::Registers => "waits for registers".to_owned(),
+            Wait::MatrixGroups => {
+                let lines = warp.matrix.lines();
+                format!("waits for its matrix products, issued in PTX lines {lines:?}")
+            }
+            Wait::Registers { wanted } => {
+                let free = block.free_registers;
+                format!("waits for {wanted} registers for its threads; its block has {free} free")
+            }
             Wait::Until(_) => "sleeps".to_owned(),
         },
     };

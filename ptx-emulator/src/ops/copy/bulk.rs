@@ -146,11 +146,17 @@ pub(super) fn issue_load(own: &BulkLoad, context: &mut Context<'_>) -> Outcome {
 fn check_ranks(context: &Context<'_>, lane: usize, mask: u32) -> Outcome<u32> {
     let mask = mask & 0xffff;
     let blocks = context.cluster.blocks.len() as u32;
-    if mask != 0 && mask.checked_shr(blocks).unwrap_or(0) == 0 {
-        return Ok(mask);
+    let wrong = |text| Err(Fault::at_lane(lane, ReportKind::Operand(text)));
+    if mask == 0 || mask.checked_shr(blocks).unwrap_or(0) != 0 {
+        return wrong(format!("multicast to blocks {mask:#x} of a cluster of {blocks}"));
     }
-    let text = format!("multicast to blocks {mask:#x} of a cluster of {blocks}");
-    Err(Fault::at_lane(lane, ReportKind::Operand(text)))
+    for rank in lanes(mask) {
+        let block = &context.cluster.blocks[rank];
+        if let Some(hint) = block.absence().filter(|_| rank != context.rank) {
+            return wrong(format!("multicast to blocks {mask:#x} of the cluster{hint}"));
+        }
+    }
+    Ok(mask)
 }
 
 /// The mbarrier must be in the destination's block. Returns the mask of that block.

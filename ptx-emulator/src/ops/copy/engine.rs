@@ -9,7 +9,10 @@ use super::threads::{LateArrival, ThreadCopies};
 use crate::execute::block::Cluster;
 use crate::execute::grid::{EngineFault, GridState};
 use crate::execute::registers::lanes;
+use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Outcome};
+use crate::machine::window::BLOCK_SHARED;
+use crate::ops::mbarrier::SharedPlace;
 use crate::race::{AsyncOrigin, WarpId};
 use crate::random::Random;
 use crate::tensor_map::geometry::Geometry;
@@ -28,7 +31,13 @@ pub(super) struct Issuer {
     pub(super) origin: Option<AsyncOrigin>,
     block: [u32; 3],
     warp_index: u32,
-    thread: Option<[u32; 3]>,
+}
+
+impl Issuer {
+    fn fault(&self, fault: Fault) -> EngineFault {
+        let Self { line, lanes, block, warp_index: warp, .. } = *self;
+        EngineFault { fault, line, block, warp, lanes }
+    }
 }
 
 /// What is to be done.
@@ -117,6 +126,16 @@ impl Engine {
         })
     }
 
+    /// A copy that has not written these bytes of shared memory yet.
+    fn copy_to(&self, place: SharedPlace) -> Option<(&Issuer, &Work)> {
+        let mut copies = self.pending.iter().map(|pending| (&pending.issuer, &pending.work));
+        copies.find(|(_, work)| match work {
+            Work::Load(own) => own.covers(place),
+            Work::Threads(own) => own.covers(place),
+            Work::Arrive(_) | Work::Store(_) => false,
+        })
+    }
+
     pub(super) fn remember(&mut self, bytes: [u8; 128], geometry: &Rc<Geometry>) {
         if self.maps.len() >= MAPS {
             self.maps.remove(0);
@@ -130,8 +149,6 @@ pub(super) fn issue(context: &mut Context<'_>, mask: u32, work: Work) {
     let warp = context.warp.id;
     let checked = context.grid.is_checked();
     let origin = checked.then(|| context.grid.races.begin_async(warp, mask));
-    let lane = mask.trailing_zeros() as usize;
-    let single = mask.is_power_of_two();
     let issuer = Issuer {
         warp,
         line: context.line,
@@ -139,7 +156,6 @@ pub(super) fn issue(context: &mut Context<'_>, mask: u32, work: Work) {
         origin,
         block: context.cluster.blocks[context.rank].index,
         warp_index: context.warp.index,
-        thread: context.warp.threads.get(lane).copied().filter(|_| single),
     };
     let due = context.grid.now + delay(&mut context.grid.random);
     let engine = &mut context.cluster.engine;
@@ -167,10 +183,7 @@ pub(crate) fn perform_due(
         moved = true;
         let rest = match perform(work, sequence, &issuer, cluster, grid) {
             Ok(rest) => rest,
-            Err(fault) => {
-                let Issuer { line, block, warp_index: warp, thread, .. } = issuer;
-                return Err(EngineFault { fault, line, block, warp, thread });
-            }
+            Err(fault) => return Err(issuer.fault(fault)),
         };
         if let Some(work) = rest {
             let due = grid.now + 1 + delay(&mut grid.random);
@@ -180,6 +193,43 @@ pub(crate) fn perform_due(
     cluster.engine.earliest = cluster.engine.next_due().unwrap_or(0);
     grid.progress += u64::from(moved);
     Ok(moved)
+}
+
+/// Shared memory is gone when its block has ended, so no copy may still be on its way there.
+pub(crate) fn check_end(cluster: &Cluster, rank: usize) -> Result<(), EngineFault> {
+    let mut pending = cluster.engine.pending.iter();
+    let late = pending.find(|pending| match &pending.work {
+        Work::Load(own) => own.goes_to(rank) && own.source.bytes() != 0,
+        Work::Threads(own) => own.goes_to(rank),
+        Work::Arrive(_) | Work::Store(_) => false,
+    });
+    let Some(Pending { issuer, .. }) = late else { return Ok(()) };
+    let text = format!(
+        "block {rank} of the cluster ends while this copy into its shared memory is under way"
+    );
+    Err(issuer.fault(Fault::synchronisation(text)))
+}
+
+/// A read of bytes that nobody has written may be one that did not wait for a copy.
+pub(crate) fn explain(cluster: &Cluster, fault: &mut Fault) {
+    let ReportKind::Uninitialised { address, detail } = &mut *fault.kind else { return };
+    let place = SharedPlace {
+        rank: (*address / u64::from(BLOCK_SHARED)) as usize,
+        offset: (*address % u64::from(BLOCK_SHARED)) as u32,
+    };
+    let Some((issuer, work)) = cluster.engine.copy_to(place) else { return };
+    let (name, wanted) = match work {
+        Work::Load(own) => {
+            let barrier = SharedPlace { offset: own.barrier, ..place }.address();
+            (own.name(), format!("a wait for the mbarrier at {barrier:#x}"))
+        }
+        _ => ("cp.async", "`cp.async.wait_group`".to_owned()),
+    };
+    *detail = format!(
+        "the {name} in PTX line {}, which is still under way, will write it; wanted before: \
+         {wanted}",
+        issuer.line
+    );
 }
 
 /// Performs an operation. Returns what is left to be done of it.

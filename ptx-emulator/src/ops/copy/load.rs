@@ -73,6 +73,26 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// What it is, for reports.
+    pub(super) fn name(&self) -> &'static str {
+        match self.source {
+            Source::Tensor(_) => "tensor copy",
+            Source::Immediate(..) => "asynchronous store",
+            Source::Global(..) | Source::Shared(..) => "bulk copy",
+        }
+    }
+
+    /// Whether it goes to the shared memory of a block.
+    pub(super) fn goes_to(&self, rank: usize) -> bool {
+        self.ranks.checked_shr(rank as u32).unwrap_or(0) & 1 != 0
+    }
+
+    /// Whether it writes a byte of shared memory; what lies between the rows of a box counts too.
+    pub(super) fn covers(&self, place: SharedPlace) -> bool {
+        let offset = place.offset.checked_sub(self.to);
+        self.goes_to(place.rank) && offset.is_some_and(|offset| offset < self.source.span())
+    }
+
     pub(super) fn perform(
         self,
         issuer: &Issuer,

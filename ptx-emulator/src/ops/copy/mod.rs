@@ -16,7 +16,7 @@ mod tensor;
 mod threads;
 mod transfer;
 
-pub(crate) use engine::{Engine, perform_due};
+pub(crate) use engine::{Engine, check_end, explain, perform_due};
 pub(crate) use groups::WarpState;
 pub(crate) use lower::lower;
 pub(crate) use map::lower as lower_map;

@@ -98,6 +98,19 @@ pub(super) fn issue(own: &ThreadCopy, context: &mut Context<'_>) -> Outcome {
 }
 
 impl ThreadCopies {
+    /// Whether some go to the shared memory of a block.
+    pub(super) fn goes_to(&self, rank: usize) -> bool {
+        self.to.iter().flatten().any(|place| place.rank == rank)
+    }
+
+    /// Whether one of them writes a byte of shared memory.
+    pub(super) fn covers(&self, place: SharedPlace) -> bool {
+        self.to.iter().flatten().any(|to| {
+            let offset = place.offset.checked_sub(to.offset);
+            to.rank == place.rank && offset.is_some_and(|offset| offset < self.bytes)
+        })
+    }
+
     pub(super) fn perform(
         &self,
         issuer: &Issuer,
@@ -116,9 +129,13 @@ impl ThreadCopies {
             let access = known.access(issuer);
             let mut data = [0; 16];
             let valid = (self.valid[lane] as usize).min(data.len());
-            read_global(grid, access.as_ref(), self.from[lane], &mut data[..valid])?;
-            let content = (&data[..self.bytes.min(16) as usize], plain());
-            write_shared(cluster, grid, access.as_ref(), place, content, None)?;
+            let content = self.bytes.min(16) as usize;
+            read_global(grid, access.as_ref(), self.from[lane], &mut data[..valid])
+                .and_then(|()| {
+                    let content = (&data[..content], plain());
+                    write_shared(cluster, grid, access.as_ref(), place, content, None)
+                })
+                .map_err(|fault| Fault { lane: Some(lane as u32), ..fault })?;
         }
         grid.statistics.copied_bytes += u64::from(self.bytes * issuer.lanes.count_ones());
         Ok(())

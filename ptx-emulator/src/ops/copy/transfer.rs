@@ -2,7 +2,7 @@
 
 use super::engine::Issuer;
 use crate::execute::Outcome;
-use crate::execute::block::Cluster;
+use crate::execute::block::{Block, Cluster};
 use crate::execute::grid::GridState;
 use crate::execute::report::{Fault, ReportKind};
 use crate::ops::access::race_fault;
@@ -101,7 +101,7 @@ pub(super) fn write_global(
         let hint = grid.memory.hint(address);
         return Err(out_of_bounds("copy", address, data.len(), hint));
     };
-    if allocation.is_constant {
+    if allocation.is_constant() {
         return Err(Fault::operand("constant memory cannot be written"));
     }
     if let Some(access) = access {
@@ -117,6 +117,11 @@ pub(super) fn write_global(
     }
 }
 
+/// A copy must leave mbarriers alone.
+fn check_mbarriers(block: &Block, access: &str, start: u32, bytes: u32) -> Outcome {
+    block.mbarriers.check_access(access, start, bytes).map_err(Fault::synchronisation)
+}
+
 /// Notes that bytes of shared memory are read; they are in bounds.
 pub(super) fn note_shared_read(
     cluster: &mut Cluster,
@@ -125,9 +130,9 @@ pub(super) fn note_shared_read(
     place: SharedPlace,
     bytes: u32,
 ) -> Outcome {
-    let (Some(access), Some(block)) = (access, cluster.blocks.get_mut(place.rank)) else {
-        return Ok(());
-    };
+    let Some(block) = cluster.blocks.get_mut(place.rank) else { return Ok(()) };
+    check_mbarriers(block, "copy from", place.offset, bytes)?;
+    let Some(access) = access else { return Ok(()) };
     let checked =
         grid.races.async_read(&mut block.shadow, access, place.offset.into(), bytes.into());
     checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))
@@ -145,18 +150,19 @@ pub(super) fn write_shared(
 ) -> Outcome {
     let Some(block) = cluster.blocks.get_mut(place.rank) else { return Ok(()) };
     let start = place.offset as usize;
-    if let Some(access) = access {
-        let mut note = |start: u64, length: u64| {
-            let checked = grid.races.async_write(&mut block.shadow, access, start, length, None);
-            checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))
-        };
-        if pattern.is_dense() {
-            note(start as u64, data.len() as u64)?;
-        } else {
-            // What lies between the rows stays as it is.
-            for (_, to, length) in chunks(place.offset, pattern, data.len()) {
-                note((start + to) as u64, length as u64)?;
-            }
+    let mut note = |start: usize, length: usize| {
+        check_mbarriers(block, "copy to", start as u32, length as u32)?;
+        let Some(access) = access else { return Ok(()) };
+        let (start, length) = (start as u64, length as u64);
+        let checked = grid.races.async_write(&mut block.shadow, access, start, length, None);
+        checked.map_err(|report| race_fault(&grid.races, &report, "shared", base(place)))
+    };
+    if pattern.is_dense() {
+        note(start, data.len())?;
+    } else {
+        // What lies between the rows stays as it is.
+        for (_, to, length) in chunks(place.offset, pattern, data.len()) {
+            note(start + to, length)?;
         }
     }
     let span = pattern.span(data.len() as u64) as usize;

@@ -276,7 +276,9 @@ fn wait(own: &Waiting, context: &mut Context<'_>) -> Outcome<Flow> {
                     return Err(fault(lane, place, &problem));
                 }
                 Awaited::Parity(_) => barrier.has_completed(parities[lane]),
-                Awaited::State(_) => barrier.phase() != (states[lane] >> 32) as u32,
+                Awaited::State(_) => barrier
+                    .has_left(states[lane])
+                    .map_err(|problem| fault(lane, place, &problem))?,
             };
             done |= u32::from(is_complete) << lane;
         }

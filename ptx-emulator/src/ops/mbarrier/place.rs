@@ -4,7 +4,7 @@ use crate::execute::block::Cluster;
 use crate::execute::check_alignment;
 use crate::execute::report::{Fault, ReportKind};
 use crate::machine::window::{self, Window};
-use crate::ops::access::Space;
+use crate::ops::access::{self, Space};
 
 /// A place in the shared memory of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl SharedPlace {
         wanted: Wanted,
     ) -> Result<Self, Fault> {
         let at_lane = |kind| Fault::at_lane(lane, kind);
-        let Wanted { access, bytes, alignment } = wanted;
+        let Wanted { access: name, bytes, alignment } = wanted;
         let outside = |space, address, hint| {
-            at_lane(ReportKind::OutOfBounds { access, space, address, bytes, hint })
+            at_lane(ReportKind::OutOfBounds { access: name, space, address, bytes, hint })
         };
         let local = match space {
             Space::Generic if window::window(address) == Window::Shared => address - window::SHARED,
@@ -51,18 +51,18 @@ impl SharedPlace {
             }
             _ => address,
         };
-        check_alignment(access, "shared", local, alignment).map_err(at_lane)?;
+        check_alignment(name, "shared", local, alignment).map_err(at_lane)?;
         let size = u64::from(window::BLOCK_SHARED);
         let (rank, offset) = (local / size, local % size);
+        let block = usize::try_from(rank).ok().and_then(|rank| cluster.blocks.get(rank));
+        let Some(block) = block else {
+            return Err(outside("shared", local, access::no_block(local)));
+        };
         if space == Space::Shared && rank != own as u64 {
             let hint = format!("; it belongs to block {rank} of the cluster, not to {own}");
             return Err(outside("shared::cta", local, hint));
         }
-        let block = usize::try_from(rank).ok().and_then(|rank| cluster.blocks.get(rank));
-        let Some(block) = block else {
-            return Err(outside("shared", local, format!("; the cluster has no block {rank}")));
-        };
-        if let Some(hint) = cluster.exited(rank as usize, own) {
+        if let Some(hint) = block.absence().filter(|_| rank != own as u64) {
             return Err(outside("shared", local, hint));
         }
         let (begin, end) = (u64::from(window::RESERVED_SHARED), block.shared.len() as u64);

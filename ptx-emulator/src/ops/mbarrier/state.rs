@@ -69,16 +69,32 @@ impl Barrier {
         (self.agent, self.phase.wrapping_add(1))
     }
 
-    /// Whether something of the phase has happened already.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.pending != self.expected || self.transactions != 0
+    /// Whether the phase that a state is of is complete. A state is good for the phase it is of and
+    /// for the one after ("mbarrier.test_wait" in the PTX manual): on hardware it holds one bit of
+    /// the phase.
+    pub(crate) fn has_left(&self, state: u64) -> Result<bool, String> {
+        let phase = (state >> 32) as u32;
+        match self.phase.wrapping_sub(phase) {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(format!(
+                "the state of phase {phase} is waited for, which is neither the current nor the \
+                 preceding one: {}",
+                self.describe()
+            )),
+        }
     }
 
     /// Arrivals and bytes, for reports.
     pub(crate) fn describe(&self) -> String {
         let Self { phase, pending, expected, transactions, .. } = self;
+        let why = match transactions {
+            ..0 => " (so many more have come than were announced)",
+            0.. => "",
+        };
         format!(
-            "phase {phase}, {pending} of {expected} arrivals pending, {transactions} bytes pending"
+            "phase {phase}, {pending} of {expected} arrivals pending, {transactions} bytes \
+             pending{why}"
         )
     }
 
@@ -143,10 +159,19 @@ impl Barrier {
     }
 }
 
+/// The size of an mbarrier, which its address is a multiple of.
+const BYTES: u32 = 8;
+/// The bytes of shared memory that a word of [`Mbarriers::places`] stands for.
+const WORD_SPAN: u32 = BYTES * u64::BITS;
+
 /// The mbarriers of a block, by their offset in shared memory.
 #[derive(Debug, Default)]
 pub(crate) struct Mbarriers {
     live: BTreeMap<u32, Barrier>,
+    /// A bit for each eight bytes of shared memory that are one.
+    places: Vec<u64>,
+    /// From the first of them to behind the last.
+    range: (u32, u32),
 }
 
 impl Mbarriers {
@@ -155,18 +180,69 @@ impl Mbarriers {
         if count == 0 || count > LARGEST {
             return Err(format!("initialised for {count} arrivals; 1 to {LARGEST} are possible"));
         }
-        if let Some(barrier) = self.live.get(&offset)
-            && barrier.is_busy()
-        {
-            return Err(format!("initialised again while it is in use: {}", barrier.describe()));
+        if let Some(barrier) = self.live.get(&offset) {
+            let state = barrier.describe();
+            return Err(format!("initialised again without `mbarrier.inval` before: {state}"));
         }
         self.live.insert(offset, Barrier::new(count, agent));
+        let (word, bit) = place(offset);
+        if self.places.len() <= word {
+            self.places.resize(word + 1, 0);
+        }
+        self.places[word] |= bit;
+        self.update_range();
         Ok(())
     }
 
     /// The end of an mbarrier.
     pub(crate) fn invalidate(&mut self, offset: u32) -> Result<(), String> {
-        self.live.remove(&offset).map(drop).ok_or_else(missing)
+        self.live.remove(&offset).ok_or_else(missing)?;
+        let (word, bit) = place(offset);
+        if let Some(word) = self.places.get_mut(word) {
+            *word &= !bit;
+        }
+        self.update_range();
+        Ok(())
+    }
+
+    fn update_range(&mut self) {
+        let (first, last) = (self.live.first_key_value(), self.live.last_key_value());
+        self.range = match (first, last) {
+            (Some((first, _)), Some((last, _))) => (*first, last.saturating_add(BYTES)),
+            _ => (0, 0),
+        };
+    }
+
+    /// The bytes of shared memory outside of which there is no mbarrier: from, to.
+    pub(crate) fn range(&self) -> (u32, u32) {
+        self.range
+    }
+
+    /// The first mbarrier that some bytes of shared memory touch.
+    pub(crate) fn touched(&self, start: u32, bytes: u32) -> Option<u32> {
+        let end = start.saturating_add(bytes).min(self.range.1);
+        let mut at = start.max(self.range.0) / BYTES * BYTES;
+        while at < end {
+            let (word, bit) = place(at);
+            // Most words are empty, and one look then does for all of their bytes.
+            match self.places.get(word).copied().unwrap_or(0) {
+                0 => at = (at / WORD_SPAN + 1) * WORD_SPAN,
+                bits if bits & bit != 0 => return Some(at),
+                _ => at += BYTES,
+            }
+        }
+        None
+    }
+
+    /// Nothing but `mbarrier` instructions may access an mbarrier between its initialisation and
+    /// `mbarrier.inval` ("mbarrier" in the PTX manual). Returns what is wrong with an access.
+    pub(crate) fn check_access(&self, access: &str, start: u32, bytes: u32) -> Result<(), String> {
+        let Some(barrier) = self.touched(start, bytes) else { return Ok(()) };
+        let text = format!(
+            "{access} of {bytes} bytes at shared offset {start:#x}, where the mbarrier at \
+             {barrier:#x} lives: before `mbarrier.inval` only `mbarrier` instructions may touch it"
+        );
+        Err(text)
     }
 
     /// The mbarrier at an offset.
@@ -174,12 +250,17 @@ impl Mbarriers {
         self.live.get_mut(&offset).ok_or_else(missing)
     }
 
-    /// Adds the mbarriers to the description of a deadlock.
-    pub(crate) fn describe(&self, text: &mut String) {
+    /// Adds the mbarriers to the description of a deadlock. `block` names their block.
+    pub(crate) fn describe(&self, block: &str, text: &mut String) {
         for (offset, barrier) in &self.live {
-            let _ = writeln!(text, "  mbarrier {offset:#x}: {}", barrier.describe());
+            let _ = writeln!(text, "  {block}, mbarrier {offset:#x}: {}", barrier.describe());
         }
     }
+}
+
+/// The word and the bit in [`Mbarriers::places`] that stand for an offset.
+fn place(offset: u32) -> (usize, u64) {
+    ((offset / WORD_SPAN) as usize, 1 << (offset / BYTES % u64::BITS))
 }
 
 fn missing() -> String {

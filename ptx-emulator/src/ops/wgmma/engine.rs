@@ -6,10 +6,11 @@ use crate::execute::Outcome;
 use crate::execute::block::{Block, Cluster};
 use crate::execute::grid::{EngineFault, GridState};
 use crate::execute::registers::Registers;
-use crate::execute::report::Fault;
-use crate::matrix::wgmma::{Scale, Source};
+use crate::execute::report::{Fault, ReportKind};
+use crate::matrix::wgmma::{Scale, Source, Wgmma};
 use crate::matrix::{MatrixError, Row};
 use crate::ops::access::race_fault;
+use crate::ops::mbarrier::SharedPlace;
 use crate::race::{Agent, AsyncAccess, Proxy, Role, Strength};
 
 /// The tensor cores of a block.
@@ -94,19 +95,40 @@ fn perform(
     block.matrix.rows = rows;
     block.matrix.chunks = chunks;
     result.map_err(|(warp, fault)| EngineFault {
-        fault,
+        // A warp issues it as a whole.
+        fault: Fault { lane: None, ..fault },
         line: product.issues[warp].as_ref().map_or(0, |issue| issue.line),
         block: block.index,
         warp: (first + warp) as u32,
-        thread: None,
+        lanes: u32::MAX,
     })
 }
 
 /// A fault and the warp of the warpgroup it concerns.
 type Result4<T = ()> = Result<T, (usize, Fault)>;
 
-fn matrix_fault(error: &MatrixError) -> (usize, Fault) {
-    (0, Fault::operand(error.to_string()))
+fn matrix_fault(product: &Product, wgmma: &Wgmma, error: &MatrixError) -> (usize, Fault) {
+    let MatrixError::OutsideShared { offset, length } = error else {
+        return (0, Fault::operand(error.to_string()));
+    };
+    let Operands { a, b, .. } = product.operands;
+    let mut chunks = Vec::new();
+    let is_b = wgmma.footprint_b(b, &mut chunks).is_ok() && chunks.contains(offset);
+    let (name, descriptor) = match a {
+        Some(a) if !is_b => ("A", a),
+        _ => ("B", b),
+    };
+    let kind = ReportKind::OutOfBounds {
+        access: "wgmma read",
+        space: "shared",
+        address: u64::from(*offset),
+        bytes: 16,
+        hint: format!(
+            "; the descriptor of {name}, {descriptor:#018x}, leads there, and the block has up to \
+             {length:#x}"
+        ),
+    };
+    (0, kind.into())
 }
 
 /// The four warps' parts of a product.
@@ -157,7 +179,7 @@ fn multiply(
     let (b, scale) = (product.operands.b, product.operands.scale);
     wgmma
         .execute(a, b, scale, &block.shared, rows, grid.fp8_accumulation)
-        .map_err(|error| matrix_fault(&error))?;
+        .map_err(|error| matrix_fault(product, &wgmma, &error))?;
     let (m, n, k) = wgmma.form().shape;
     grid.statistics.multiply_adds += u64::from(m) * u64::from(n) * u64::from(k);
     Ok(())
@@ -175,8 +197,10 @@ fn note_reads(
         return Ok(());
     }
     let wgmma = issue.multiply.wgmma;
+    let base = SharedPlace { rank: block.rank as usize, offset: 0 }.address();
+    let failed = |error| matrix_fault(product, &wgmma, &error);
     chunks.clear();
-    wgmma.footprint_b(product.operands.b, chunks).map_err(|error| matrix_fault(&error))?;
+    wgmma.footprint_b(product.operands.b, chunks).map_err(failed)?;
     let b = ranges(chunks);
     for (warp, issue) in issues(product) {
         let Some(origin) = &issue.origin else { continue };
@@ -191,14 +215,12 @@ fn note_reads(
         };
         chunks.clear();
         if let Some(descriptor) = product.operands.a {
-            wgmma
-                .footprint_a(descriptor, warp as u32, chunks)
-                .map_err(|error| matrix_fault(&error))?;
+            wgmma.footprint_a(descriptor, warp as u32, chunks).map_err(failed)?;
         }
         let all = ranges(chunks).into_iter().chain(b.iter().copied());
         grid.races
             .async_read_all(&mut block.shadow, &access, all)
-            .map_err(|report| (warp, race_fault(&grid.races, &report, "shared", 0)))?;
+            .map_err(|report| (warp, race_fault(&grid.races, &report, "shared", base)))?;
     }
     Ok(())
 }

@@ -139,6 +139,14 @@ impl WarpState {
         };
     }
 
+    /// The lines of the unfinished products, each once.
+    pub(crate) fn lines(&self) -> Vec<u32> {
+        let mut lines: Vec<u32> = self.flights.iter().map(|flight| flight.line).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines
+    }
+
     /// Rows have been written by an instruction that is no `wgmma`.
     pub(crate) fn note_writes(&mut self, rows: &[u32], frame: usize, operation: &AnyOperation) {
         if !matches!(operation, AnyOperation::Wgmma(_)) {

@@ -1,0 +1,301 @@
+//! Rules that a kernel may break without harm to its own result: each is reported in a kernel that
+//! breaks it, and the same kernel that keeps it runs in silence.
+
+use ptx_emulator::{Arch, LaunchConfig, Machine, Options, ReportKind};
+
+use super::{Kernel, WARP, refused};
+
+const SEEDS: std::ops::Range<u64> = 0..20;
+
+/// A kernel that breaks a rule in the line marked with `// here`, and one that keeps it.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    kernel: Kernel<'a>,
+    wrong: &'a str,
+    right: &'a str,
+    /// What the report says.
+    part: &'a str,
+    /// The thread it names; none if it concerns several.
+    thread: Option<u32>,
+    /// In how many of the seeds it must be reported: fewer where it depends on the order of events.
+    least: usize,
+}
+
+/// One block of one warp, whose thread 0 breaks a rule whatever the order of events.
+const PAIR: Pair<'static> =
+    Pair { kernel: WARP, wrong: "", right: "", part: "", thread: Some(0), least: 20 };
+
+impl Pair<'_> {
+    fn check(&self) {
+        let mut reported = 0;
+        for seed in SEEDS {
+            Kernel { body: self.right, seed, ..self.kernel }.run();
+            let wrong = Kernel { body: self.wrong, seed, ..self.kernel };
+            let Err(error) = wrong.try_run() else { continue };
+            let report = error.report().unwrap_or_else(|| panic!("{error}"));
+            assert!(report.to_string().contains(self.part), "seed {seed}: {report}");
+            let place = report.place().unwrap_or_else(|| panic!("{report}"));
+            assert!(place.text.contains("// here"), "seed {seed}: {report}");
+            assert_eq!(place.thread, self.thread.map(|thread| [thread, 0, 0]), "{report}");
+            reported += 1;
+        }
+        assert!(reported >= self.least, "{reported} of 20 reported\n{}", self.wrong);
+    }
+}
+
+const CELL: &str = ".shared .align 16 .b8 cell[64];\n.global .align 16 .b8 source[64];";
+const MEET: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n";
+
+#[test]
+fn mbarriers_are_left_alone_until_they_are_invalid() {
+    let init = "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;
+        @%p1 mbarrier.init.shared.b64 [cell], 3;\n";
+    let inval = "@%p1 mbarrier.inval.shared.b64 [cell];\n";
+    // What breaks the rule, what the report says, and the same beside the mbarrier.
+    for (instruction, part, beside) in [
+        (
+            "mbarrier.init.shared.b64 [cell], 2;",
+            "initialised again without `mbarrier.inval`",
+            "mbarrier.init.shared.b64 [cell+8], 2;",
+        ),
+        (
+            "ld.shared.b32 %x, [cell+4];",
+            "load of 4 bytes at shared offset 0x404",
+            "st.shared.b32 [cell+8], 1; @%p1 ld.shared.b32 %x, [cell+8];",
+        ),
+        ("st.shared.b8 [cell+7], 0;", "the mbarrier at 0x400 lives", "st.shared.b8 [cell+8], 0;"),
+        ("st.shared.v2.b64 [cell], {1, 2};", "store of 16", "st.shared.v2.b64 [cell+16], {1, 2};"),
+        (
+            "atom.shared.add.u32 %x, [cell], 1;",
+            "before `mbarrier.inval`",
+            "st.shared.b32 [cell+8], 1; @%p1 atom.shared.add.u32 %x, [cell+8], 1;",
+        ),
+        (
+            "cp.async.ca.shared.global [cell], [%d1], 8;",
+            "copy to of 8 bytes",
+            "cp.async.ca.shared.global [cell+8], [%d1], 8;",
+        ),
+    ] {
+        let body = |before: &str, instruction: &str| {
+            format!("{init}{before}@%p1 {instruction} // here\ncp.async.wait_all;")
+        };
+        let wrong = body("", instruction);
+        let kernel = Kernel { module: CELL, ..WARP };
+        for right in [body(inval, instruction), body("", beside)] {
+            Pair { kernel, wrong: &wrong, right: &right, part, ..PAIR }.check();
+        }
+    }
+}
+
+#[test]
+fn states_are_of_the_current_or_the_preceding_phase() {
+    let body = |state: &str| {
+        format!(
+            "setp.ne.u32 %p1, %lane, 0; @%p1 bra DONE;
+             mbarrier.init.shared.b64 [cell], 1;
+             mbarrier.arrive.shared.b64 %d1, [cell];
+             mbarrier.arrive.shared.b64 %d2, [cell];
+             mbarrier.test_wait.shared.b64 %p2, [cell], {state}; // here
+             DONE:"
+        )
+    };
+    let (wrong, right) = (body("%d1"), body("%d2"));
+    let part = "the state of phase 0 is waited for";
+    let kernel = Kernel { module: CELL, ..WARP };
+    Pair { kernel, wrong: &wrong, right: &right, part, ..PAIR }.check();
+}
+
+#[test]
+fn reductions_do_not_meet_other_uses_of_a_barrier() {
+    let body = |first: &str, second: &str| {
+        format!(
+            "setp.lt.u32 %p1, %lane, 32; @%p1 bra FIRST;
+             {second} // here
+             bra DONE;
+             FIRST: {first} // here
+             DONE:"
+        )
+    };
+    let red = "bar.red.popc.u32 %x, 1, 64, %p1;";
+    let kernel = Kernel { threads: 64, ..WARP };
+    for other in ["bar.sync 1, 64;", "bar.arrive 1, 64;"] {
+        let (wrong, right) = (body(red, other), body(red, red));
+        let part = "barrier 1 is used by `bar.red` and by";
+        Pair { kernel, wrong: &wrong, right: &right, part, thread: None, ..PAIR }.check();
+    }
+    // One after the other they may use it.
+    let after = format!("bar.sync 1, 64; {red}");
+    Kernel { body: &after, ..kernel }.run();
+}
+
+/// Lanes that come to different barriers wait for each other for ever.
+#[test]
+fn aligned_barriers_want_the_whole_warp() {
+    let body = "setp.lt.u32 %p1, %lane, 4; @%p1 bra FEW; bar.sync 0; bra DONE;
+                FEW: bar.sync 1; DONE:";
+    Kernel { body, ..WARP }.fails("waits for lanes 0xffffffff of its warp");
+    // The form without `.aligned` takes each lane for itself, and exited threads are not missed.
+    let body = "setp.lt.u32 %p1, %lane, 4; @%p1 bra FEW; barrier.sync 0; bra DONE;
+                FEW: barrier.sync 0; DONE:";
+    Kernel { body, ..WARP }.run();
+}
+
+/// A copy that nobody waits for may come when the memory belongs to another block.
+#[test]
+fn blocks_do_not_end_before_copies_into_their_memory() {
+    let load = |wait: &str| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;
+             @%p1 mbarrier.init.shared.b64 [cell], 1; fence.proxy.async; bar.sync 0;
+             @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [cell], 16;
+             @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes \
+             [cell+16], [%d1], 16, [cell]; // here
+             {wait}"
+        )
+    };
+    let wait = "WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [cell], 0; @!%p2 bra WAIT;";
+    let thread = |wait: &str| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 5; mov.u64 %d1, source;
+             @%p1 cp.async.ca.shared.global [cell+16], [%d1], 8; // here
+             {wait}"
+        )
+    };
+    let kernel = Kernel { module: CELL, ..WARP };
+    let part = "ends while this copy into its shared memory is under way";
+    let pair = Pair { kernel, part, least: 4, ..PAIR };
+    Pair { wrong: &load(""), right: &load(wait), ..pair }.check();
+    let pair = Pair { thread: Some(5), ..pair };
+    Pair { wrong: &thread(""), right: &thread("cp.async.wait_all;"), ..pair }.check();
+}
+
+/// The blocks of a cluster are there once a barrier of the cluster has been passed, not before.
+#[test]
+fn other_blocks_are_not_reached_before_they_start() {
+    let module = ".shared .align 16 .b8 cell[64];\n.shared .align 8 .b8 bar[8];";
+    let body = |first: &str, instruction: &str| {
+        format!(
+            "mov.u32 %r1, cell; mapa.shared::cluster.u32 %r2, %r1, 1; mov.u32 %r3, %ctaid.x;
+             mov.u32 %r1, bar; mapa.shared::cluster.u32 %r4, %r1, 1;
+             cvt.u64.u32 %d1, %r2; cvta.shared.u64 %d1, %d1; mov.u16 %h1, 3;
+             setp.eq.u32 %p1, %r3, 0; setp.eq.u32 %p2, %lane, 0; and.pred %p1, %p1, %p2;
+             @%p2 mbarrier.init.shared.b64 [bar], 1;
+             {first}
+             @%p1 {instruction} // here
+             {MEET}"
+        )
+    };
+    let kernel = Kernel { module, blocks: 2, cluster: 2, ..WARP };
+    for instruction in [
+        "st.shared::cluster.b32 [%r2], 5;",
+        "st.b32 [%d1], 5;",
+        "mbarrier.arrive.shared::cluster.b64 _, [%r4];",
+    ] {
+        let (wrong, right) = (body("", instruction), body(MEET, instruction));
+        // Where the other block has started, its mbarrier may still be missing or unordered.
+        let strict = !instruction.starts_with("mbarrier");
+        let part = if strict { "block 1 of the cluster may not have started" } else { "" };
+        Pair { kernel, wrong: &wrong, right: &right, part, thread: Some(0), least: 8 }.check();
+        let relaxed = MEET.replace("arrive.aligned", "arrive.relaxed.aligned");
+        if strict {
+            let right = body(&relaxed, instruction);
+            Pair { kernel, wrong: &wrong, right: &right, part, thread: Some(0), least: 8 }.check();
+        }
+    }
+}
+
+#[test]
+fn copies_under_way_are_named_where_their_wait_is_missing() {
+    let bulk = "@%p1 mbarrier.init.shared.b64 [cell], 1; fence.proxy.async; bar.sync 0;
+        @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [cell], 16;
+        @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes \
+        [cell+16], [%d1], 16, [cell];\n";
+    let thread = "@%p1 cp.async.ca.shared.global [cell+16], [%d1], 16;\n";
+    for (copy, name, wanted) in [
+        (bulk, "bulk copy", ["a wait for th", "mbarrier"]),
+        (thread, "cp.async", ["wanted", "`cp.async.wait_group`"]),
+    ] {
+        let body = format!(
+            "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;\n{copy}nanosleep.u32 256;\n\
+             ld.shared.b32 %x, [cell+20];"
+        );
+        let kernel = Kernel { module: CELL, body: &body, ..WARP };
+        let line = kernel.text().lines().position(|line| line.contains("cp.async")).unwrap() + 1;
+        let mut under_way = 0;
+        for seed in SEEDS {
+            let error = Kernel { seed, ..kernel }.try_run().unwrap_err();
+            let kind = error.report().unwrap().kind();
+            under_way += usize::from(matches!(kind, ReportKind::Uninitialised { .. }));
+            for part in [name, wanted[0], wanted[1], &format!("in PTX line {line}")] {
+                assert!(error.to_string().contains(part), "seed {seed}: {error}");
+            }
+        }
+        assert!((1..20).contains(&under_way), "{under_way}");
+    }
+}
+
+#[test]
+fn faults_name_the_memory_they_are_in() {
+    let module = ".shared .align 16 .b8 cell[64];\n.const .align 4 .b32 table[2] = {5, 6};";
+    for (body, part) in [
+        ("mov.u64 %d1, table; ld.const.b32 %x, [%d1+8];", "out of bounds of constant memory"),
+        ("mov.u64 %d1, table; ld.const.b32 %x, [%d1+2];", "constant memory is not aligned"),
+        ("ld.global.b32 %x, [%out+128];", "out of bounds of global memory"),
+        ("ld.shared.b32 %x, [%out];", "no address of shared memory, but an address of global"),
+        (
+            "mov.u64 %d1, cell; cvta.shared.u64 %d1, %d1; ld.shared::cluster.b32 %x, [%d1];",
+            "no address of shared memory, but a generic address",
+        ),
+        ("mbarrier.arrive.shared.b64 _, [%out];", "but an address of global memory"),
+        ("mov.u32 %r1, 0x1000400; ld.shared::cluster.b32 %x, [%r1];", "has no block 1"),
+    ] {
+        Kernel { module, body, ..WARP }.fails(part);
+    }
+}
+
+/// A description of a deadlock says in which block each barrier is.
+#[test]
+fn barriers_of_several_blocks_are_told_apart() {
+    let body = "setp.eq.u32 %p1, %lane, 0; @%p1 mbarrier.init.shared.b64 [cell], 2; bar.sync 0;
+        WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [cell], 0; @!%p2 bra WAIT;";
+    for block in 0..2 {
+        let part = format!("block ({block}, 0, 0), mbarrier 0x400: phase 0, 2 of 2 arrivals");
+        Kernel { module: CELL, body, blocks: 2, cluster: 2, ..WARP }.fails(&part);
+    }
+    let body = "bar.sync 3, 64;";
+    Kernel { body, blocks: 2, ..WARP }.fails("block (1, 0, 0), barrier 3: 32 of 64 threads");
+}
+
+#[test]
+fn local_and_constant_memory_have_limits() {
+    let local = |bytes: u32| format!(".local .align 4 .b8 big[{bytes}]; st.local.b32 [big], 1;");
+    refused(&local((512 << 10) + 4), "`test` have 524304 bytes; at most 524288 are possible");
+    let constants = |bytes: u32| {
+        let module = format!(".const .align 4 .b8 big[{bytes}];\n.const .b32 small = 1;");
+        let text = Kernel { module: &module, ..WARP }.text();
+        Machine::new(Arch::Sm90a).load(&text).map(drop)
+    };
+    let error = constants((64 << 10) - 3).unwrap_err().to_string();
+    assert!(error.contains("constant variables have 65540 bytes"), "{error}");
+    assert_eq!(constants((64 << 10) - 4), Ok(()));
+    Kernel { body: &local(64 << 10), ..WARP }.run();
+}
+
+/// Blocks get their memory when they start, so a grid may have any size.
+#[test]
+fn huge_grids_need_no_memory() {
+    let options = Options { instruction_limit: 5000, ..Options::new(Arch::Sm90a) };
+    let mut machine = Machine::with_options(options);
+    let module = machine.load(&Kernel { ..WARP }.text()).unwrap();
+    let kernel = machine.kernel(module, "test").unwrap();
+    let out = machine.allocate(1 << 20).unwrap();
+    let config = LaunchConfig {
+        grid: [i32::MAX as u32, 65_535, 65_535],
+        block: [32, 1, 1],
+        cluster: [1, 1, 1],
+        dynamic_shared_bytes: 0,
+    };
+    let error = machine.launch(kernel, &config, &out.to_le_bytes()).unwrap_err();
+    let report = error.report().unwrap_or_else(|| panic!("{error}"));
+    assert!(matches!(report.kind(), ReportKind::InstructionLimit { limit: 5000, .. }), "{report}");
+}
