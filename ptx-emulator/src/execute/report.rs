@@ -63,6 +63,14 @@ pub enum ReportKind {
         /// Both accesses.
         detail: String,
     },
+    /// Memory that the kernel has written is read by `ld.global.nc`, whose cache sees no writes.
+    #[error("`ld.global.nc` at {address:#x} of memory that the kernel writes: {detail}")]
+    Unchanging {
+        /// The address.
+        address: u64,
+        /// The write.
+        detail: String,
+    },
     /// A register that belongs to an unfinished `wgmma` is read or written.
     #[error("{0}")]
     MatrixRegisters(String),

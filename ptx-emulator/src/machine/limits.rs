@@ -18,7 +18,9 @@ const PARAMETER_BYTES: usize = 32_764;
 
 /// What a module's constant variables need together.
 pub(super) fn check_constants(module: &Module) -> Result<(), LoadError> {
-    let constants = module.variables.iter().filter(|own| own.space == StateSpace::Const);
+    let inner = module.functions.iter().flat_map(|function| &function.body);
+    let variables = module.variables.iter().chain(inner.flat_map(|body| &body.variables));
+    let constants = variables.filter(|own| own.space == StateSpace::Const);
     let bytes = constants.fold(0u64, |end, variable| {
         align_up(end, alignment(variable)).saturating_add(variable.bytes().unwrap_or(0))
     });

@@ -1,6 +1,6 @@
 //! Global memory: allocations with their bytes.
 
-use crate::race::{Shadow, Uninitialised};
+use crate::race::{MemoryKind, Shadow};
 
 /// Allocations begin at multiples of this, as the driver's do.
 const ALIGNMENT: u64 = 256;
@@ -113,7 +113,7 @@ impl Memory {
         let base = self.next;
         self.next += bytes.next_multiple_of(ALIGNMENT) + GAP;
         self.used += bytes;
-        let shadow = Shadow::new(0, Uninitialised::Allow);
+        let shadow = Shadow::new(0, MemoryKind::Global);
         self.allocations.push(Allocation { base, space, bytes: contents, shadow });
         Ok(base)
     }
@@ -201,14 +201,14 @@ impl Memory {
     pub(crate) fn begin_launch(&mut self) {
         for allocation in &mut self.allocations {
             let length = allocation.bytes.len() as u64;
-            allocation.shadow = Shadow::new(length, Uninitialised::Allow);
+            allocation.shadow = Shadow::new(length, MemoryKind::Global);
         }
     }
 
     /// The record is not needed any longer.
     pub(crate) fn end_launch(&mut self) {
         for allocation in &mut self.allocations {
-            allocation.shadow = Shadow::new(0, Uninitialised::Allow);
+            allocation.shadow = Shadow::new(0, MemoryKind::Global);
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::machine::window::{self, Window};
 use crate::ops::Operation;
 use crate::program::operand::Address;
 use crate::program::{Form, Problem};
+use crate::race::MemoryKind;
 
 /// The size of a tensor map in bytes, the only one its fence takes.
 const TENSOR_MAP_BYTES: u64 = 128;
@@ -20,8 +21,9 @@ pub(crate) enum Fence {
     /// Between accesses of the generic proxy. Scopes, and the kinds of memory that a
     /// `.sync_restrict` names, do not matter: more is ordered than the instruction promises.
     Generic,
-    /// Between the generic and the async proxy.
-    Proxy,
+    /// Between the generic and the async proxy, in these memories. Those of the own block and of
+    /// others of the cluster are not told apart.
+    Proxy(&'static [MemoryKind]),
     /// Both. Of a `.tensormap::generic.acquire` the tensor map that is read next.
     Both(Option<Address>),
 }
@@ -82,8 +84,11 @@ fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         return Ok(());
     }
     if form.take("async") {
-        form.take_one(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
-        return finish(form, Fence::Proxy);
+        const GLOBAL: &[MemoryKind] = &[MemoryKind::Global];
+        const SHARED: &[MemoryKind] = &[MemoryKind::Shared];
+        let spaces = [("global", GLOBAL), ("shared::cta", SHARED), ("shared::cluster", SHARED)];
+        let kinds = form.take_one(&spaces).unwrap_or(&MemoryKind::ALL);
+        return finish(form, Fence::Proxy(kinds));
     }
     let is_map = form.take("tensormap::generic");
     if !is_map && !form.take("async::generic") {
@@ -126,11 +131,14 @@ pub(crate) fn execute(fence: &Fence, context: &mut Context<'_>) -> Outcome {
     if let Fence::Both(Some(address)) = fence {
         check_map(*address, context)?;
     }
-    if !matches!(fence, Fence::Proxy) {
-        context.grid.races.fence(warp, mask);
-    }
-    if !matches!(fence, Fence::Generic) {
-        context.grid.races.proxy_fence(warp, mask);
+    let races = &mut context.grid.races;
+    match fence {
+        Fence::Generic => races.fence(warp, mask),
+        Fence::Proxy(kinds) => races.proxy_fence(warp, mask, kinds),
+        Fence::Both(_) => {
+            races.fence(warp, mask);
+            races.proxy_fence(warp, mask, &MemoryKind::ALL);
+        }
     }
     Ok(())
 }

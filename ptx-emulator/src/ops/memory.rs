@@ -36,6 +36,8 @@ pub(crate) enum Order {
 pub(crate) struct Load {
     access: Access,
     order: Order,
+    /// Whether the memory must not change while the kernel runs.
+    unchanging: bool,
     element: DataType,
     /// Registers, and the bits that they have.
     to: Box<[(Wide, u64)]>,
@@ -72,6 +74,8 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         && matches!(form.bracket(place)?.base, Base::Name(Reference::Register(_)));
     let space = if of_copy { Space::Local } else { space };
     modifiers::check(form, space, order)?;
+    // The cache that these go through may hold what was there before the kernel.
+    let unchanging = form.has("nc") || form.mnemonic() == "ldu";
     let policy = form.take_cache_hints();
     let length = form.take_one(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
     let element = form.take_type()?;
@@ -96,7 +100,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             .iter()
             .map(|own| Ok((form.wide_of(own, element)?, kept_bits(form, own))))
             .collect::<Result<_, Problem>>()?;
-        Memory::Load(Box::new(Load { access, order, element, to, from: address }))
+        Memory::Load(Box::new(Load { access, order, unchanging, element, to, from: address }))
     };
     form.emit(Operation::Memory(operation));
     Ok(())
@@ -124,8 +128,9 @@ fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
     let mask = context.mask;
     let mut data = [[0u8; LANE_BYTES]; 32];
     let (order, warp) = (load.order, context.warp.id);
+    let strength = if load.unchanging { Strength::Unchanging } else { strength(order) };
     let mut act = |region: &mut super::access::Region<'_>| {
-        region.note(Effect::Read, strength(order))?;
+        region.note(Effect::Read, strength)?;
         region.read(&mut data);
         if order != Order::Weak {
             for lane in lanes(region.mask) {

@@ -182,12 +182,17 @@ pub(crate) fn race_fault(
                 RaceKind::Race => races.wanted_wait(who),
                 _ => "",
             };
-            format!("nothing orders it after the {earlier}, in PTX line {}{wanted}", who.site)
+            let relation = match report.kind {
+                RaceKind::Unchanging => "it takes the memory for unchanging, but there was the",
+                _ => "nothing orders it after the",
+            };
+            format!("{relation} {earlier}, in PTX line {}{wanted}", who.site)
         }
         None => "nobody has written it".to_owned(),
     };
     let kind = match report.kind {
         RaceKind::Uninitialised => ReportKind::Uninitialised { address, detail },
+        RaceKind::Unchanging => ReportKind::Unchanging { address, detail },
         RaceKind::MissingProxyFence => ReportKind::MissingProxyFence { space, address, detail },
         RaceKind::Race | RaceKind::SameInstruction => ReportKind::Race { space, address, detail },
     };

@@ -3,7 +3,7 @@
 use super::knowledge::{Knowledge, View};
 use super::observer::{Access, Conflict, Observer};
 use super::report::{RaceKind, Report, Who};
-use super::shadow::{Cell, Shadow, Uninitialised, WIDEST};
+use super::shadow::{Cell, MemoryKind, Shadow, WIDEST};
 use super::stamp::{Agent, Role, Stamp, WarpId};
 use super::stored::Stored;
 use super::{LANES, Races, Warp, each_lane};
@@ -17,6 +17,8 @@ pub(crate) enum Strength {
     /// An atomic, a `.volatile` access or one with a memory order, an operation on an mbarrier:
     /// these do not race with each other.
     Strong,
+    /// An ordinary read of what must not change while the kernel runs (`ld.global.nc`).
+    Unchanging,
 }
 
 /// Whether lanes of one instruction may write the same byte.
@@ -222,10 +224,10 @@ impl Races {
         let Some(Some(warp)) = self.warps.get(access.warp.0 as usize) else { return Ok(()) };
         let own = Agent::warp(access.warp, Role::Generic);
         let mut one = Access::of_lanes(access, own, warp.clock);
-        one.uninitialised = shadow.uninitialised == Uninitialised::Report;
+        one.uninitialised = shadow.kind == MemoryKind::Shared;
         if let Some(first) = row(warp, access) {
             let [thread, ..] = &warp.threads;
-            let mut known = Observer::new(&thread.view, own, Proxy::Generic);
+            let mut known = Observer::new(&thread.view, own);
             return for_row(
                 shadow,
                 (first, access.bytes),
@@ -247,7 +249,7 @@ impl Races {
             let known = match &mut observer {
                 Some((last, known)) if Rc::ptr_eq(last, knowledge) => known,
                 _ => {
-                    let new = Observer::new(&thread.view, own, Proxy::Generic);
+                    let new = Observer::new(&thread.view, own);
                     &mut observer.insert((knowledge, new)).1
                 }
             };
@@ -309,7 +311,7 @@ impl Races {
         shadow: &mut Shadow,
         access: &LaneAccess,
     ) -> Result<(), Report> {
-        let report_unwritten = shadow.uninitialised == Uninitialised::Report;
+        let report_unwritten = shadow.kind == MemoryKind::Shared;
         let access = LaneAccess { strength: Strength::Strong, ..*access };
         self.visit_lanes(shadow, &access, |known, cell, one, _| {
             if report_unwritten && cell.write.is_never() {
@@ -335,7 +337,7 @@ impl Races {
         let mut one = Access::of_lanes(access, own, warp.clock);
         if let Some(first) = row(warp, access) {
             let [thread, ..] = &warp.threads;
-            let mut known = Observer::new(&thread.view, own, Proxy::Generic);
+            let mut known = Observer::new(&thread.view, own);
             return for_row(shadow, (first, access.bytes), &mut one, &mut known, visit);
         }
         let mut observer: Option<(&Rc<Knowledge>, Observer)> = None;
@@ -346,7 +348,7 @@ impl Races {
             let known = match &mut observer {
                 Some((last, known)) if Rc::ptr_eq(last, knowledge) => known,
                 _ => {
-                    let new = Observer::new(&thread.view, own, Proxy::Generic);
+                    let new = Observer::new(&thread.view, own);
                     &mut observer.insert((knowledge, new)).1
                 }
             };
@@ -393,8 +395,8 @@ impl Races {
     ) -> Result<(), Report> {
         let random = &mut self.random;
         let mut one = Access::of_async(access);
-        one.uninitialised = shadow.uninitialised == Uninitialised::Report;
-        let mut known = access.observer();
+        one.uninitialised = shadow.kind == MemoryKind::Shared;
+        let mut known = access.observer(shadow.kind);
         for (start, length) in ranges {
             for_cells(shadow, start, length, &one, |cell, _| known.read(cell, &one, random))?;
         }
@@ -412,7 +414,7 @@ impl Races {
         stored: Option<Stored<'_>>,
     ) -> Result<(), Report> {
         let one = Access::of_async(access);
-        let mut known = access.observer();
+        let mut known = access.observer(shadow.kind);
         for_cells(shadow, start, length, &one, |cell, place| {
             if let Err(conflict) = known.check_write(cell, &one) {
                 let (writes, own) = ((cell.write, &one), place.0.wrapping_sub(start));
@@ -446,21 +448,26 @@ impl Access {
     fn of_lanes(access: &LaneAccess, own: Agent, clock: u32) -> Self {
         let strong = access.strength == Strength::Strong;
         let stamp = Stamp::new(own, strong, false, clock);
-        Self { stamp, lanes: 0, site: access.site, uninitialised: false }
+        let unchanging = access.strength == Strength::Unchanging;
+        Self { stamp, lanes: 0, site: access.site, uninitialised: false, unchanging }
     }
 
     fn of_async(access: &AsyncAccess) -> Self {
         let strong = access.strength == Strength::Strong;
         let is_async = access.proxy == Proxy::Async;
         let stamp = Stamp::new(access.agent, strong, is_async, access.clock);
-        Self { stamp, lanes: access.lanes, site: access.site, uninitialised: false }
+        let (lanes, site) = (access.lanes, access.site);
+        Self { stamp, lanes, site, uninitialised: false, unchanging: false }
     }
 }
 
 impl<'a> AsyncAccess<'a> {
-    fn observer(&self) -> Observer<'a> {
+    fn observer(&self, kind: MemoryKind) -> Observer<'a> {
         let origin = self.origin;
-        let mut observer = Observer::new(&origin.view, origin.own, self.proxy);
+        let mut observer = match self.proxy {
+            Proxy::Generic => Observer::new(&origin.view, origin.own),
+            Proxy::Async => Observer::proxied(&origin.view, origin.own, kind),
+        };
         observer.own_lanes = origin.lanes;
         observer.own_clock = origin.clock;
         observer

@@ -1,5 +1,6 @@
 //! What is known to have happened: vector clocks with lanes.
 
+use super::shadow::MemoryKind;
 use super::stamp::Agent;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -130,33 +131,54 @@ fn join(target: &mut Rc<Knowledge>, other: &Rc<Knowledge>) {
 /// What a thread or a synchronisation object knows.
 ///
 /// `proxied` may hold a little that is not in `generic`; only what is in both is ordered and
-/// visible to the async proxy.
+/// visible to the async proxy. A fence covers all memory or one kind of it, so there is one for
+/// each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     /// What happened before.
     pub(super) generic: Rc<Knowledge>,
-    /// What a proxy fence has made visible to the async proxy since.
-    pub(super) proxied: Rc<Knowledge>,
+    /// What a proxy fence has made visible to the async proxy since, by [`MemoryKind`].
+    proxied: [Rc<Knowledge>; MemoryKind::COUNT],
 }
 
 impl View {
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.generic, &other.generic) && Rc::ptr_eq(&self.proxied, &other.proxied)
+        let mut proxied = self.proxied.iter().zip(&other.proxied);
+        Rc::ptr_eq(&self.generic, &other.generic)
+            && proxied.all(|(own, other)| Rc::ptr_eq(own, other))
     }
 
     pub(super) fn join(&mut self, other: &Self) {
         join(&mut self.generic, &other.generic);
-        join(&mut self.proxied, &other.proxied);
+        for (own, other) in self.proxied.iter_mut().zip(&other.proxied) {
+            join(own, other);
+        }
     }
 
     pub(super) fn learn(&mut self, entry: Entry) {
         learn(&mut self.generic, entry);
     }
 
-    /// Makes all that is known, and `own`, visible to the async proxy.
-    pub(super) fn fence(&mut self, own: Entry) {
-        join(&mut self.proxied, &self.generic);
-        learn(&mut self.proxied, own);
+    /// What is visible to the async proxy in one kind of memory.
+    pub(super) fn proxied(&self, kind: MemoryKind) -> &Knowledge {
+        let [shared, global] = &self.proxied;
+        match kind {
+            MemoryKind::Shared => shared,
+            MemoryKind::Global => global,
+        }
+    }
+
+    /// Makes all that is known, and `own`, visible to the async proxy in memory of these kinds.
+    pub(super) fn fence(&mut self, own: Entry, kinds: &[MemoryKind]) {
+        let [shared, global] = &mut self.proxied;
+        for kind in kinds {
+            let proxied = match kind {
+                MemoryKind::Shared => &mut *shared,
+                MemoryKind::Global => &mut *global,
+            };
+            join(proxied, &self.generic);
+            learn(proxied, own);
+        }
     }
 }
 

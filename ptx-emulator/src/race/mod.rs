@@ -33,7 +33,7 @@ mod tests;
 
 pub(crate) use access::{AsyncAccess, AsyncOrigin, LaneAccess, Overlap, Proxy, Strength};
 pub(crate) use report::{RaceKind, Report};
-pub(crate) use shadow::{Shadow, Uninitialised};
+pub(crate) use shadow::{MemoryKind, Shadow};
 pub(crate) use stamp::{Agent, Role, WarpId};
 pub(crate) use stored::Stored;
 pub(crate) use sync::{Modification, SyncClock};

@@ -1,9 +1,8 @@
 //! One access compared with the last ones to a byte, and remembered.
 
-use super::access::Proxy;
 use super::knowledge::{Entry, Knowledge, View};
 use super::report::RaceKind;
-use super::shadow::Cell;
+use super::shadow::{Cell, MemoryKind};
 use super::stamp::{Agent, Stamp};
 
 /// An access as it is compared and remembered.
@@ -15,6 +14,8 @@ pub(super) struct Access {
     pub(super) site: u32,
     /// Whether a never written byte is reported.
     pub(super) uninitialised: bool,
+    /// Whether a written byte is reported.
+    pub(super) unchanging: bool,
 }
 
 /// Those who access, and what they know.
@@ -43,12 +44,17 @@ pub(super) struct Conflict {
 }
 
 impl<'a> Observer<'a> {
-    pub(super) fn new(view: &'a View, own: Agent, proxy: Proxy) -> Self {
+    /// Who accesses memory of this kind through the async proxy.
+    pub(super) fn proxied(view: &'a View, own: Agent, kind: MemoryKind) -> Self {
+        Self { proxied: Some(view.proxied(kind)), ..Self::new(view, own) }
+    }
+
+    /// Who accesses memory as ordinary instructions do.
+    pub(super) fn new(view: &'a View, own: Agent) -> Self {
         let memo = Entry::new(Agent::UNTRACKED, u32::MAX, u32::MAX);
-        let proxied = (proxy == Proxy::Async).then_some(&*view.proxied);
         Self {
             generic: &view.generic,
-            proxied,
+            proxied: None,
             own,
             own_lanes: 0,
             own_clock: u32::MAX,
@@ -114,6 +120,9 @@ impl<'a> Observer<'a> {
     fn compare_write(&mut self, write: Stamp, access: &Access) -> Result<(), Conflict> {
         if write.is_never() && access.uninitialised {
             return Err(Conflict { kind: RaceKind::Uninitialised, is_write: true });
+        }
+        if access.unchanging && !write.is_never() {
+            return Err(Conflict { kind: RaceKind::Unchanging, is_write: true });
         }
         if write.is_never() || write.tolerates(access.stamp) {
             self.right_write = write.without_lane();

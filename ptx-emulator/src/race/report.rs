@@ -14,6 +14,8 @@ pub(crate) enum RaceKind {
     MissingProxyFence,
     /// It reads a byte that nobody wrote.
     Uninitialised,
+    /// It reads a written byte as one that never changes.
+    Unchanging,
     /// Two lanes of one instruction write different values to the same byte.
     SameInstruction,
 }

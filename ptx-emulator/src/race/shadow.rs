@@ -42,27 +42,35 @@ impl Page {
     }
 }
 
-/// Whether reads of bytes that nobody wrote are reported.
+/// What memory a region is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Uninitialised {
-    /// Shared memory has no value at the start of a block.
-    Report,
-    /// Global memory belongs to the host, which knows what it left there.
-    Allow,
+pub(crate) enum MemoryKind {
+    /// Shared memory. It has no value at the start of a block, so reads of bytes that nobody wrote
+    /// are reported.
+    Shared,
+    /// Global memory. It belongs to the host, which knows what it left there.
+    Global,
+}
+
+impl MemoryKind {
+    /// How many there are.
+    pub(super) const COUNT: usize = 2;
+    /// All of them.
+    pub(crate) const ALL: [Self; Self::COUNT] = [Self::Shared, Self::Global];
 }
 
 /// What the detector remembers of one memory region. Addresses are offsets in the region.
 #[derive(Clone, Debug)]
 pub(crate) struct Shadow {
     length: u64,
-    pub(super) uninitialised: Uninitialised,
+    pub(super) kind: MemoryKind,
     pages: Vec<Page>,
 }
 
 impl Shadow {
     /// A region of `length` bytes without accesses.
-    pub(crate) fn new(length: u64, uninitialised: Uninitialised) -> Self {
-        Self { length, uninitialised, pages: Vec::new() }
+    pub(crate) fn new(length: u64, kind: MemoryKind) -> Self {
+        Self { length, kind, pages: Vec::new() }
     }
 
     /// The cells of the first bytes of a range, up to the end of their page. Bytes beyond the

@@ -1,6 +1,7 @@
 //! How knowledge passes between threads.
 
 use super::knowledge::{Entry, View};
+use super::shadow::MemoryKind;
 use super::stamp::{Agent, Role, WarpId};
 use super::{Races, Thread, Warp, each_lane};
 
@@ -142,8 +143,8 @@ impl Races {
     }
 
     /// `fence.proxy.async`: what `lanes` know, and their own accesses so far, become visible to
-    /// the async proxy.
-    pub(crate) fn proxy_fence(&mut self, warp: WarpId, lanes: u32) {
+    /// the async proxy in memory of these kinds.
+    pub(crate) fn proxy_fence(&mut self, warp: WarpId, lanes: u32, kinds: &[MemoryKind]) {
         if lanes == 0 {
             return;
         }
@@ -151,7 +152,7 @@ impl Races {
         // All lanes get the accesses of all, which keeps their views shared. A lane cannot use
         // those of another before it knows them, and the other has fenced them itself.
         let own = state.own(warp, lanes);
-        state.update(lanes, |view| view.fence(own));
+        state.update(lanes, |view| view.fence(own, kinds));
         state.tick();
     }
 

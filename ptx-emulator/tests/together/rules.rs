@@ -234,6 +234,88 @@ fn copies_under_way_are_named_where_their_wait_is_missing() {
     }
 }
 
+/// A cache that sees no writes must not be asked for what the kernel writes, ordered or not.
+#[test]
+fn unchanging_memory_is_not_written() {
+    let body = |instruction: &str| {
+        format!(
+            "mov.u64 %d1, source; setp.eq.u32 %p1, %lane, 0;
+             @%p1 st.global.b32 [%d1+4], 9; bar.sync 0; setp.eq.u32 %p1, %lane, 3;
+             @%p1 {instruction} // here\n"
+        )
+    };
+    let kernel = Kernel { module: CELL, ..WARP };
+    let part = "of memory that the kernel writes: it takes the memory for unchanging, but there \
+                was the write by block (0, 0, 0), warp 0, lane 0, in PTX line";
+    let pair = Pair { kernel, part, thread: Some(3), ..PAIR };
+    for wrong in ["ld.global.nc.v2.b32 {%x, %r1}, [%d1];", "ldu.global.b32 %x, [%d1+4];"] {
+        let wrong = body(wrong);
+        for right in ["ld.global.v2.b32 {%x, %r1}, [%d1];", "ld.global.nc.b32 %x, [%d1];"] {
+            Pair { wrong: &wrong, right: &body(right), ..pair }.check();
+        }
+    }
+}
+
+/// A proxy fence that names a state space is one for that space alone.
+#[test]
+fn proxy_fences_cover_their_space() {
+    let store = |fence: &str| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;
+             @%p1 st.shared.v4.b32 [cell], {{1, 2, 3, 4}};
+             {fence};
+             @%p1 cp.async.bulk.global.shared::cta.bulk_group [%d1], [cell], 16; // here
+             cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+        )
+    };
+    let load = |fence: &str| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;
+             @%p1 st.global.v4.b32 [%d1], {{1, 2, 3, 4}};
+             @%p1 mbarrier.init.shared.b64 [cell], 1; fence.proxy.async.shared::cta; {fence};
+             @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [cell], 16;
+             @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes \
+             [cell+16], [%d1], 16, [cell]; // here
+             bar.sync 0;
+             WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [cell], 0; @!%p2 bra WAIT;"
+        )
+    };
+    let [shared, cluster, global, all] = [".shared::cta", ".shared::cluster", ".global", ""]
+        .map(|own| format!("fence.proxy.async{own}"));
+    let kernel = Kernel { module: CELL, ..WARP };
+    let pair = Pair { kernel, part: "`fence.proxy.async` is missing in shared", ..PAIR };
+    for right in [&shared, &cluster, &all] {
+        Pair { wrong: &store(&global), right: &store(right), ..pair }.check();
+    }
+    let pair = Pair { part: "`fence.proxy.async` is missing in global", ..pair };
+    for wrong in [&shared, &cluster] {
+        for right in [&global, &all] {
+            Pair { wrong: &load(wrong), right: &load(right), ..pair }.check();
+        }
+    }
+}
+
+/// Two copies that nothing orders may write the same values to the same place, but not others.
+#[test]
+fn bulk_copies_may_repeat_what_another_wrote() {
+    let body = |second: u32| {
+        format!(
+            "setp.lt.u32 %p1, %lane, 2; mov.u64 %d1, source; setp.eq.u32 %p2, %lane, 0;
+             @%p2 st.shared.v4.b32 [cell], {{1, 2, 3, 4}};
+             @%p2 st.shared.v4.b32 [cell+16], {{1, 2, 3, {second}}};
+             fence.proxy.async; bar.sync 0;
+             mov.u32 %r1, cell; mad.lo.u32 %r1, %lane, 16, %r1;
+             @%p1 cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 16;
+             cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+        )
+    };
+    for seed in SEEDS {
+        let kernel = Kernel { module: CELL, seed, ..WARP };
+        Kernel { body: &body(4), ..kernel }.run();
+        Kernel { body: &body(5), ..kernel }.fails("data race in global memory");
+    }
+}
+
 #[test]
 fn faults_name_the_memory_they_are_in() {
     let module = ".shared .align 16 .b8 cell[64];\n.const .align 4 .b32 table[2] = {5, 6};";

@@ -241,7 +241,7 @@ fn start_block(
         starts_at: grid.now,
         has_started: false,
         shared,
-        shadow: Shadow::new(grid.shared_bytes.into(), crate::race::Uninitialised::Report),
+        shadow: Shadow::new(grid.shared_bytes.into(), crate::race::MemoryKind::Shared),
         barriers: NamedBarriers::new(threads),
         mbarriers: Default::default(),
         matrix: Default::default(),

@@ -2,7 +2,7 @@
 //! knowledge as a set of accesses.
 
 use super::super::RaceKind;
-use super::{ALL, By, Role, Step, Uninitialised, World};
+use super::{ALL, By, MemoryKind, Role, Step, World};
 use std::collections::{BTreeMap, BTreeSet};
 
 const WARPS: u32 = 3;
@@ -351,7 +351,7 @@ fn run(seed: u64, lanes: u32) -> (bool, bool) {
     let random = Random(seed);
     let mut writer =
         Writer { random, lanes, current: BTreeMap::new(), begun: Vec::new(), origins: 0 };
-    let mut world = World::new(seed, WARPS, u32::MAX >> (32 - lanes), Uninitialised::Allow);
+    let mut world = World::new(seed, WARPS, u32::MAX >> (32 - lanes), MemoryKind::Global);
     let mut exact = Exact::default();
     let mut script = Vec::new();
     for _ in 0..150 {
@@ -374,7 +374,9 @@ fn run(seed: u64, lanes: u32) -> (bool, bool) {
                 assert!(trial.unfenced, "seed {seed}: {found:?} in {script:#?}");
             }
             Some(RaceKind::SameInstruction) => assert!(trial.same_instruction, "seed {seed}"),
-            Some(RaceKind::Uninitialised) => panic!("seed {seed}: {found:?}"),
+            Some(RaceKind::Uninitialised | RaceKind::Unchanging) => {
+                panic!("seed {seed}: {found:?}")
+            }
         }
         if trial.any() {
             return (true, found.is_some());

@@ -5,8 +5,8 @@ mod scenarios;
 mod timing;
 
 use super::{
-    Agent, AsyncAccess, AsyncOrigin, LaneAccess, Modification, Overlap, Proxy, Races, Report, Role,
-    Shadow, Stored, Strength, SyncClock, Uninitialised, WarpId, WarpName,
+    Agent, AsyncAccess, AsyncOrigin, LaneAccess, MemoryKind, Modification, Overlap, Proxy, Races,
+    Report, Role, Shadow, Stored, Strength, SyncClock, WarpId, WarpName,
 };
 use std::collections::HashMap;
 
@@ -86,13 +86,13 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, warps: u32, lanes: u32, uninitialised: Uninitialised) -> Self {
+    fn new(seed: u64, warps: u32, lanes: u32, kind: MemoryKind) -> Self {
         let mut races = Races::new(seed);
         for index in 0..warps {
             races.start_warp(lanes, name(index));
         }
         let barriers = (0..4).map(|_| races.new_barrier()).collect();
-        let shadow = Shadow::new(1 << 16, uninitialised);
+        let shadow = Shadow::new(1 << 16, kind);
         let (clocks, origins) = (HashMap::new(), HashMap::new());
         Self { races, shadow, clocks, origins, barriers, site: 0 }
     }
@@ -147,7 +147,9 @@ impl World {
                 warps.iter().for_each(|&w| races.acquire(warp(w), ALL, &clock));
             }
             Step::WarpBarrier(w, mask) => races.warp_barrier(warp(w), mask),
-            Step::ProxyFence(w, mask) => races.proxy_fence(warp(w), mask),
+            Step::ProxyFence(w, mask) => {
+                races.proxy_fence(warp(w), mask, &MemoryKind::ALL);
+            }
             Step::Fence(w, mask) => races.fence(warp(w), mask),
             Step::ReleaseAt(w, mask, key) => {
                 races.release_at(key, warp(w), mask, Modification::Store);

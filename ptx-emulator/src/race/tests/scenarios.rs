@@ -1,7 +1,7 @@
 use super::super::RaceKind;
 use super::super::stamp::Actor;
 use super::Step::*;
-use super::{ALL, By, Races, Role, Shadow, Step, Uninitialised, World};
+use super::{ALL, By, MemoryKind, Races, Role, Shadow, Step, World};
 
 struct Case {
     name: &'static str,
@@ -194,7 +194,7 @@ fn scripts() {
     let tables = [PLAIN, STRONG, PROXY, GROUPS, RINGS];
     for case in tables.into_iter().flatten() {
         for seed in 0..5 {
-            let mut world = World::new(seed, 4, ALL, Uninitialised::Allow);
+            let mut world = World::new(seed, 4, ALL, MemoryKind::Global);
             let (last, before) = case.steps.split_last().expect("a script has steps");
             for step in before {
                 assert_eq!(world.step(*step), Ok(()), "{}, seed {seed}: {step:?}", case.name);
@@ -239,7 +239,7 @@ fn reports_name_both_sides() {
         ),
     ];
     for (steps, who, site, address, lane) in rows {
-        let mut world = World::new(1, 4, ALL, Uninitialised::Allow);
+        let mut world = World::new(1, 4, ALL, MemoryKind::Global);
         let report = steps.iter().find_map(|step| world.step(*step).err()).expect("a report");
         let earlier = report.earlier.expect("an earlier access");
         let found = (world.races.describe(&earlier), earlier.site, report.address, report.lane);
@@ -251,7 +251,7 @@ fn reports_name_both_sides() {
 #[test]
 fn unwritten_bytes() {
     for step in [ReadRow(0, 3, 40), AsyncRead(0, BULK_READ, 1, 40, 16), Atomic(0, 1, 48)] {
-        let mut fresh = World::new(1, 2, ALL, Uninitialised::Report);
+        let mut fresh = World::new(1, 2, ALL, MemoryKind::Shared);
         for before in [WriteRow(0, 0xff, 16), WriteBytes(0, 1, 48), ProxyFence(0, ALL)] {
             assert_eq!(fresh.step(before), Ok(()));
         }
@@ -272,7 +272,7 @@ fn unwritten_bytes() {
 
 #[test]
 fn what_does_not_exist_is_harmless() {
-    let mut world = World::new(0, 1, 0xff, Uninitialised::Allow);
+    let mut world = World::new(0, 1, 0xff, MemoryKind::Global);
     world.races.end_warp(super::WarpId(0));
     world.races.end_warp(super::WarpId(7));
     let steps = [
@@ -298,7 +298,7 @@ fn what_does_not_exist_is_harmless() {
 #[test]
 fn a_warp_of_fewer_lanes_is_known_as_a_whole() {
     let mut races = Races::new(0);
-    let mut shadow = Shadow::new(64, Uninitialised::Allow);
+    let mut shadow = Shadow::new(64, MemoryKind::Global);
     let (half, other) =
         (races.start_warp(0xffff, super::name(0)), races.start_warp(ALL, super::name(1)));
     let addresses = [0; 32];

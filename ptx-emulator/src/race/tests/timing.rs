@@ -3,8 +3,8 @@
 //! tells the truth.
 
 use super::super::{
-    AsyncAccess, LaneAccess, Overlap, Proxy, Races, Role, Shadow, Strength, SyncClock,
-    Uninitialised, WarpId,
+    AsyncAccess, LaneAccess, MemoryKind, Overlap, Proxy, Races, Role, Shadow, Strength, SyncClock,
+    WarpId,
 };
 use super::{ALL, Agent};
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn pass(races: &mut Races, shadow: &mut Shadow, bytes: u32, warps: u32, write: b
 fn ordered_accesses_are_quick() {
     for bytes in [1, 2, 4, 16] {
         let mut races = block();
-        let mut shadow = Shadow::new(BYTES, Uninitialised::Report);
+        let mut shadow = Shadow::new(BYTES, MemoryKind::Shared);
         let mut times = [f64::MAX; 5];
         for _ in 0..40 {
             let mut now = [0.0; 5];
@@ -85,13 +85,13 @@ fn ordered_accesses_are_quick() {
 fn asynchronous_ranges_are_quick() {
     for lane_bytes in [2, 4, 16] {
         let mut races = block();
-        let mut shadow = Shadow::new(BYTES, Uninitialised::Report);
+        let mut shadow = Shadow::new(BYTES, MemoryKind::Shared);
         let full = races.new_barrier();
         let mut times = [0f64; 2];
         for phase in 1..20 {
             // This sets how fine the cells are.
             pass(&mut races, &mut shadow, lane_bytes, 1, true);
-            races.proxy_fence(WarpId(0), ALL);
+            races.proxy_fence(WarpId(0), ALL, &MemoryKind::ALL);
             barrier(&mut races, SyncClock::default());
             let origin = &races.begin_async(WarpId(0), 1);
             let (strength, proxy, site) = (Strength::Weak, Proxy::Async, 9);
