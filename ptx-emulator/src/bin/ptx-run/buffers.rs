@@ -8,6 +8,7 @@ use toml::Spanned;
 use crate::description::{Buffer, Description, Init, Random, Sequence};
 use crate::failure::{Failure, Result};
 use crate::numbers::{Number, Type};
+use crate::random::Random as Generator;
 use crate::tensor_map;
 
 /// A buffer in memory.
@@ -220,23 +221,27 @@ fn random_bytes(
     | Random::Uniform { seed, .. }
     | Random::Integers { seed, .. }
     | Random::Normal { seed, .. }) = random;
-    let mut generator = Generator(*seed);
+    let mut generator = Generator::new(*seed);
     let mut bytes = Vec::new();
     for _ in 0..count {
         let bits = match *random {
             Random::Bits { .. } => generator.next(),
             Random::Uniform { low, high, .. } => {
-                dtype.encode_float(rounded(dtype, low + (high - low) * generator.unit()))?
+                dtype.encode_float(rounded(dtype, low + (high - low) * unit(&mut generator)))?
             }
             Random::Integers { low, high, .. } => {
                 let span = (i128::from(high) - i128::from(low) + 1).max(1) as u128;
-                let step = (u128::from(generator.next()) * span) >> 64;
-                dtype.encode_integer(i128::from(low) + step as i128)?
+                let step = match u64::try_from(span) {
+                    Ok(span) => generator.below(span),
+                    // All numbers of 64 bits.
+                    Err(_) => generator.next(),
+                };
+                dtype.encode_integer(i128::from(low) + i128::from(step))?
             }
             Random::Normal { mean, deviation, .. } => {
                 // Box and Muller; the logarithm's argument is never zero.
-                let radius = (-2.0 * (1.0 - generator.unit()).ln()).sqrt();
-                let angle = std::f64::consts::TAU * generator.unit();
+                let radius = (-2.0 * (1.0 - unit(&mut generator)).ln()).sqrt();
+                let angle = std::f64::consts::TAU * unit(&mut generator);
                 dtype.encode_float(rounded(dtype, mean + deviation * radius * angle.cos()))?
             }
         };
@@ -250,20 +255,7 @@ fn rounded(dtype: Type, value: f64) -> f64 {
     if dtype.bounds().is_some() { value.round() } else { value }
 }
 
-/// splitmix64 (Steele, Lea and Flood, 2014).
-struct Generator(u64);
-
-impl Generator {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        value ^ (value >> 31)
-    }
-
-    /// A number from 0, below 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
+/// A number from 0, below 1.
+fn unit(generator: &mut Generator) -> f64 {
+    (generator.next() >> 11) as f64 / (1u64 << 53) as f64
 }
