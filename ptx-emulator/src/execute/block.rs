@@ -3,7 +3,7 @@
 use super::warp::Warp;
 use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
 use crate::ops::claims::Claims;
-use crate::ops::copy::Engine;
+use crate::ops::copy::{Engine, Landed};
 use crate::ops::mbarrier::Mbarriers;
 use crate::race::Shadow;
 
@@ -26,6 +26,8 @@ pub(crate) struct Block {
     pub(crate) shadow: Shadow,
     pub(crate) barriers: NamedBarriers,
     pub(crate) mbarriers: Mbarriers,
+    /// Copies into its shared memory.
+    pub(crate) landed: Landed,
     /// Matrix products of its warpgroups.
     pub(crate) matrix: crate::ops::wgmma::BlockState,
     /// A running warp is taken out.

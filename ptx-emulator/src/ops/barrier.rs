@@ -422,6 +422,7 @@ pub(crate) fn threads_left(
     grid.races.release(warp.id, mask, &mut barrier.clock);
     barrier.complete_if_all();
     let block = &mut cluster.blocks[rank];
+    block.landed.leave(&grid.races, warp.id, mask);
     let all = block.live_threads;
     for own in &mut block.barriers.barriers {
         if own.arrived > 0 && own.expected.is_none() {

@@ -21,6 +21,11 @@ impl SyncClock {
         self.view.learn(Entry::new(agent, lanes, clock));
     }
 
+    /// Whether it holds the accesses of some lanes of an agent at a clock.
+    pub(crate) fn knows(&self, agent: Agent, lanes: u32, clock: u32) -> bool {
+        self.view.generic.entry(agent).knows(lanes, clock)
+    }
+
     /// Adds all that another clock holds.
     pub(crate) fn join(&mut self, other: &Self) {
         self.view.join(&other.view);
@@ -103,6 +108,19 @@ impl Races {
         }
         if let Some(state) = self.warp_mut(warp) {
             state.release(warp, lanes, &mut into.view);
+        }
+    }
+
+    /// All that exiting `lanes` have learned joins a clock, what relaxed reads have seen too: it is
+    /// seen, though it orders nothing.
+    pub(crate) fn leave(&self, warp: WarpId, lanes: u32, into: &mut SyncClock) {
+        let Some(Some(state)) = self.warps.get(warp.0 as usize) else { return };
+        for view in state.views(lanes) {
+            into.view.join(view);
+        }
+        let threads = each_lane(lanes).filter_map(|lane| state.threads.get(lane));
+        for pending in threads.filter_map(|thread| thread.pending.as_deref()) {
+            into.view.join(pending);
         }
     }
 

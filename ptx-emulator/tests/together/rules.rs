@@ -87,6 +87,28 @@ fn mbarriers_are_left_alone_until_they_are_invalid() {
     }
 }
 
+/// Between two mbarriers far apart there is room for other things.
+#[test]
+fn mbarriers_far_apart_are_found() {
+    let module = ".shared .align 16 .b8 cell[8192];";
+    let body = |place: u32| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 0;
+             @%p1 mbarrier.init.shared.b64 [cell], 1; @%p1 mbarrier.init.shared.b64 [cell+8184], 1;
+             @%p1 mbarrier.init.shared.b64 [cell+4600], 1;
+             @%p1 st.shared.b64 [cell+{place}], 0; // here\n"
+        )
+    };
+    let kernel = Kernel { module, ..WARP };
+    for place in [0, 4600, 8184] {
+        let part = format!("where the mbarrier at {:#x} lives", 1024 + place);
+        for free in [8, 504, 512, 4592, 4608, 8176] {
+            let (wrong, right) = (body(place), body(free));
+            Pair { kernel, wrong: &wrong, right: &right, part: &part, ..PAIR }.check();
+        }
+    }
+}
+
 #[test]
 fn states_are_of_the_current_or_the_preceding_phase() {
     let body = |state: &str| {
@@ -162,8 +184,8 @@ fn blocks_do_not_end_before_copies_into_their_memory() {
         )
     };
     let kernel = Kernel { module: CELL, ..WARP };
-    let part = "ends while this copy into its shared memory is under way";
-    let pair = Pair { kernel, part, least: 4, ..PAIR };
+    let part = "a block ends, and nobody has waited for this copy into its shared memory";
+    let pair = Pair { kernel, part, ..PAIR };
     Pair { wrong: &load(""), right: &load(wait), ..pair }.check();
     let pair = Pair { thread: Some(5), ..pair };
     Pair { wrong: &thread(""), right: &thread("cp.async.wait_all;"), ..pair }.check();
@@ -186,22 +208,72 @@ fn other_blocks_are_not_reached_before_they_start() {
         )
     };
     let kernel = Kernel { module, blocks: 2, cluster: 2, ..WARP };
-    for instruction in [
-        "st.shared::cluster.b32 [%r2], 5;",
-        "st.b32 [%d1], 5;",
-        "mbarrier.arrive.shared::cluster.b64 _, [%r4];",
-    ] {
-        let (wrong, right) = (body("", instruction), body(MEET, instruction));
-        // Where the other block has started, its mbarrier may still be missing or unordered.
-        let strict = !instruction.starts_with("mbarrier");
-        let part = if strict { "block 1 of the cluster may not have started" } else { "" };
-        Pair { kernel, wrong: &wrong, right: &right, part, thread: Some(0), least: 8 }.check();
-        let relaxed = MEET.replace("arrive.aligned", "arrive.relaxed.aligned");
-        if strict {
-            let right = body(&relaxed, instruction);
-            Pair { kernel, wrong: &wrong, right: &right, part, thread: Some(0), least: 8 }.check();
+    let part = "block 1 of the cluster may not have started";
+    let relaxed = MEET.replace("arrive.aligned", "arrive.relaxed.aligned");
+    for instruction in ["st.shared::cluster.b32 [%r2], 5;", "st.b32 [%d1], 5;"] {
+        for meet in [MEET, &relaxed] {
+            let (wrong, right) = (body("", instruction), body(meet, instruction));
+            Pair { kernel, wrong: &wrong, right: &right, part, least: 8, ..PAIR }.check();
         }
     }
+    // Where the other block has started, its mbarrier may not be there yet, which is reported too.
+    let arrive = "mbarrier.arrive.shared::cluster.b64 _, [%r4];";
+    let multicast = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes\
+         .multicast::cluster [%r5], [%d2], 16, [%r1], %h1;
+         WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [bar], 0; @!%p3 bra WAIT;";
+    let expect = "mov.u64 %d2, source; mov.u32 %r5, cell;
+         @%p2 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;\n";
+    let module = &format!("{module}\n.global .align 16 .b8 source[64];");
+    for (meet, instruction) in [("", arrive.to_owned()), (expect, multicast.to_owned())] {
+        let mut late = 0;
+        for seed in SEEDS {
+            let kernel = Kernel { module, seed, ..kernel };
+            Kernel { body: &body(&format!("{MEET}{meet}"), &instruction), ..kernel }.run();
+            let report = Kernel { body: &body(meet, &instruction), ..kernel }.try_run();
+            late += usize::from(report.is_err_and(|report| report.to_string().contains(part)));
+        }
+        assert!(late >= 6, "{instruction}: {late} of 20");
+    }
+}
+
+/// Nor is an mbarrier of a block that has exited.
+#[test]
+fn mbarriers_end_with_their_block() {
+    let body = |last: &str| {
+        format!(
+            "mov.u32 %r1, cell; mapa.shared::cluster.u32 %r2, %r1, 1; mov.u32 %r3, %ctaid.x;
+             setp.eq.u32 %p1, %r3, 0; setp.eq.u32 %p2, %lane, 0; and.pred %p1, %p1, %p2;
+             @%p2 mbarrier.init.shared.b64 [cell], 1; {MEET}
+             @%p1 mbarrier.arrive.shared::cluster.b64 _, [%r2]; // here
+             {last}"
+        )
+    };
+    let kernel = Kernel { module: CELL, blocks: 2, cluster: 2, ..WARP };
+    let part = "block 1 of the cluster has exited, and its memory with it";
+    let (wrong, right) = (body(""), body(MEET));
+    Pair { kernel, wrong: &wrong, right: &right, part, least: 3, ..PAIR }.check();
+}
+
+/// Products that cannot be performed name their warp, those that are waited for their lines.
+#[test]
+fn products_are_named() {
+    let body = |before: &str| {
+        format!(
+            "setp.ge.u32 %p1, %lane, 96; {before}
+             mov.b64 %d1, 0x0000000100013F80; wgmma.fence.sync.aligned;
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 \
+             {{%r1, %r2, %r3, %r4}}, %d1, %d1, 0, 1, 1, 0, 0;
+             wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+        )
+    };
+    let (outside, alone) = (body(""), body("@%p1 bar.sync 5, 256;"));
+    let kernel = Kernel { threads: 128, ..WARP };
+    let outside = Kernel { body: &outside, ..kernel };
+    outside.fails("out of bounds of shared memory; the descriptor of");
+    outside.fails("warp 0, lanes 0xffffffff");
+    let alone = Kernel { body: &alone, ..kernel };
+    let line = alone.text().lines().position(|line| line.contains("mma_async")).unwrap() + 1;
+    alone.fails(&format!("waits for its matrix products, issued in PTX lines [{line}]"));
 }
 
 #[test]

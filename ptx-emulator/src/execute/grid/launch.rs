@@ -244,6 +244,7 @@ fn start_block(
         shadow: Shadow::new(grid.shared_bytes.into(), crate::race::MemoryKind::Shared),
         barriers: NamedBarriers::new(threads),
         mbarriers: Default::default(),
+        landed: Default::default(),
         matrix: Default::default(),
         warps,
         live_threads: threads,

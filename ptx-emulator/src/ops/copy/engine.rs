@@ -33,9 +33,25 @@ pub(super) struct Issuer {
     warp_index: u32,
 }
 
+/// Where an operation was issued, for reports.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Issued {
+    line: u32,
+    lanes: u32,
+    block: [u32; 3],
+    warp: u32,
+}
+
 impl Issuer {
-    fn fault(&self, fault: Fault) -> EngineFault {
+    pub(super) fn issued(&self) -> Issued {
         let Self { line, lanes, block, warp_index: warp, .. } = *self;
+        Issued { line, lanes, block, warp }
+    }
+}
+
+impl Issued {
+    fn fault(self, fault: Fault) -> EngineFault {
+        let Self { line, lanes, block, warp } = self;
         EngineFault { fault, line, block, warp, lanes }
     }
 }
@@ -183,7 +199,7 @@ pub(crate) fn perform_due(
         moved = true;
         let rest = match perform(work, sequence, &issuer, cluster, grid) {
             Ok(rest) => rest,
-            Err(fault) => return Err(issuer.fault(fault)),
+            Err(fault) => return Err(issuer.issued().fault(fault)),
         };
         if let Some(work) = rest {
             let due = grid.now + 1 + delay(&mut grid.random);
@@ -195,7 +211,8 @@ pub(crate) fn perform_due(
     Ok(moved)
 }
 
-/// Shared memory is gone when its block has ended, so no copy may still be on its way there.
+/// Shared memory is gone when its block has ended, so somebody must have waited for every copy into
+/// it, whether it has come in this run or not.
 pub(crate) fn check_end(cluster: &Cluster, rank: usize) -> Result<(), EngineFault> {
     let mut pending = cluster.engine.pending.iter();
     let late = pending.find(|pending| match &pending.work {
@@ -203,11 +220,14 @@ pub(crate) fn check_end(cluster: &Cluster, rank: usize) -> Result<(), EngineFaul
         Work::Threads(own) => own.goes_to(rank),
         Work::Arrive(_) | Work::Store(_) => false,
     });
-    let Some(Pending { issuer, .. }) = late else { return Ok(()) };
-    let text = format!(
-        "block {rank} of the cluster ends while this copy into its shared memory is under way"
-    );
-    Err(issuer.fault(Fault::synchronisation(text)))
+    let late = late.map(|pending| pending.issuer.issued());
+    let landed = cluster.blocks.get(rank).map(|block| &block.landed);
+    match late.or_else(|| landed?.forgotten()) {
+        None => Ok(()),
+        Some(issued) => Err(issued.fault(Fault::synchronisation(
+            "a block ends, and nobody has waited for this copy into its shared memory",
+        ))),
+    }
 }
 
 /// A read of bytes that nobody has written may be one that did not wait for a copy.

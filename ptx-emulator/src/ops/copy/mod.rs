@@ -7,6 +7,7 @@
 mod bulk;
 mod engine;
 mod groups;
+mod landed;
 mod load;
 mod lower;
 mod map;
@@ -18,6 +19,7 @@ mod transfer;
 
 pub(crate) use engine::{Engine, check_end, explain, perform_due};
 pub(crate) use groups::WarpState;
+pub(crate) use landed::Landed;
 pub(crate) use lower::lower;
 pub(crate) use map::lower as lower_map;
 

@@ -136,6 +136,11 @@ impl ThreadCopies {
                     write_shared(cluster, grid, access.as_ref(), place, content, None)
                 })
                 .map_err(|fault| Fault { lane: Some(lane as u32), ..fault })?;
+            if let Some(block) = cluster.blocks.get_mut(place.rank)
+                && issuer.origin.is_some()
+            {
+                block.landed.note(&known, issuer);
+            }
         }
         grid.statistics.copied_bytes += u64::from(self.bytes * issuer.lanes.count_ones());
         Ok(())
