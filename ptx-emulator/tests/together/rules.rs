@@ -95,17 +95,39 @@ fn mbarriers_far_apart_are_found() {
         format!(
             "setp.eq.u32 %p1, %lane, 0;
              @%p1 mbarrier.init.shared.b64 [cell], 1; @%p1 mbarrier.init.shared.b64 [cell+8184], 1;
-             @%p1 mbarrier.init.shared.b64 [cell+4600], 1;
+             @%p1 mbarrier.init.shared.b64 [cell+4080], 1;
              @%p1 st.shared.b64 [cell+{place}], 0; // here\n"
         )
     };
     let kernel = Kernel { module, ..WARP };
-    for place in [0, 4600, 8184] {
+    for place in [0, 4080, 8184] {
         let part = format!("where the mbarrier at {:#x} lives", 1024 + place);
-        for free in [8, 504, 512, 4592, 4608, 8176] {
+        for free in [8, 504, 512, 4072, 4088, 8176] {
             let (wrong, right) = (body(place), body(free));
             Pair { kernel, wrong: &wrong, right: &right, part: &part, ..PAIR }.check();
         }
+    }
+    let module = &format!("{module}\n.global .align 16 .b8 source[8192];");
+    let copy = |from: u32, bytes: u32| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;
+             @%p1 mbarrier.init.shared.b64 [cell], 1; @%p1 mbarrier.init.shared.b64 [cell+8184], 1;
+             @%p1 mbarrier.init.shared.b64 [cell+4080], 1; fence.proxy.async; bar.sync 0;
+             @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [cell], {bytes};
+             @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes \
+             [cell+{from}], [%d1], {bytes}, [cell]; // here
+             WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [cell], 0; @!%p2 bra WAIT;"
+        )
+    };
+    let kernel = Kernel { module, ..WARP };
+    for (wrong, right, lives) in [
+        ((16, 4096), (16, 4064), 4080),
+        ((4096, 4096), (4096, 4080), 8184),
+        ((16, 8160), (4096, 2048), 4080),
+    ] {
+        let (wrong, right) = (copy(wrong.0, wrong.1), copy(right.0, right.1));
+        let part = format!("where the mbarrier at {:#x} lives", 1024 + lives);
+        Pair { kernel, wrong: &wrong, right: &right, part: &part, ..PAIR }.check();
     }
 }
 
@@ -186,9 +208,20 @@ fn blocks_do_not_end_before_copies_into_their_memory() {
     let kernel = Kernel { module: CELL, ..WARP };
     let part = "a block ends, and nobody has waited for this copy into its shared memory";
     let pair = Pair { kernel, part, ..PAIR };
-    Pair { wrong: &load(""), right: &load(wait), ..pair }.check();
-    let pair = Pair { thread: Some(5), ..pair };
-    Pair { wrong: &thread(""), right: &thread("cp.async.wait_all;"), ..pair }.check();
+    // In the time of the second the copy comes in this run, but nothing makes sure of it.
+    for forgotten in ["", "nanosleep.u32 4096;"] {
+        Pair { wrong: &load(forgotten), right: &load(wait), ..pair }.check();
+        let pair = Pair { thread: Some(5), ..pair };
+        Pair { wrong: &thread(forgotten), right: &thread("cp.async.wait_all;"), ..pair }.check();
+    }
+    // Any thread's wait will do, and so will a relaxed one.
+    for wait in [
+        "setp.eq.u32 %p3, %lane, 9; @!%p3 bra DONE; WAIT: \
+         mbarrier.try_wait.parity.shared.b64 %p2, [cell], 0; @!%p2 bra WAIT; DONE:",
+        "WAIT: mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p2, [cell], 0; @!%p2 bra WAIT;",
+    ] {
+        Pair { wrong: &load(""), right: &load(wait), ..pair }.check();
+    }
 }
 
 /// The blocks of a cluster are there once a barrier of the cluster has been passed, not before.
