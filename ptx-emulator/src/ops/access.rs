@@ -336,6 +336,9 @@ fn check_mbarriers(
     mbarriers: &Mbarriers,
 ) -> Outcome {
     let (from, to) = mbarriers.range();
+    if to == 0 {
+        return Ok(());
+    }
     let (from, to, bytes) = (u64::from(from), u64::from(to), u64::from(access.bytes));
     let near = select(mask, |lane| offsets[lane] < to && offsets[lane] + bytes > from);
     for lane in lanes(near) {

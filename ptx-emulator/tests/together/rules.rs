@@ -72,7 +72,7 @@ fn mbarriers_are_left_alone_until_they_are_invalid() {
         ),
         (
             "cp.async.ca.shared.global [cell], [%d1], 8;",
-            "copy to of 8 bytes",
+            "copy of 8 bytes at shared offset 0x400",
             "cp.async.ca.shared.global [cell+8], [%d1], 8;",
         ),
     ] {

@@ -118,8 +118,8 @@ pub(super) fn write_global(
 }
 
 /// A copy must leave mbarriers alone.
-fn check_mbarriers(block: &Block, access: &str, start: u32, bytes: u32) -> Outcome {
-    block.mbarriers.check_access(access, start, bytes).map_err(Fault::synchronisation)
+fn check_mbarriers(block: &Block, start: u32, bytes: u32) -> Outcome {
+    block.mbarriers.check_access("copy", start, bytes).map_err(Fault::synchronisation)
 }
 
 /// Notes that bytes of shared memory are read; they are in bounds.
@@ -131,7 +131,7 @@ pub(super) fn note_shared_read(
     bytes: u32,
 ) -> Outcome {
     let Some(block) = cluster.blocks.get_mut(place.rank) else { return Ok(()) };
-    check_mbarriers(block, "copy from", place.offset, bytes)?;
+    check_mbarriers(block, place.offset, bytes)?;
     let Some(access) = access else { return Ok(()) };
     let checked =
         grid.races.async_read(&mut block.shadow, access, place.offset.into(), bytes.into());
@@ -151,7 +151,7 @@ pub(super) fn write_shared(
     let Some(block) = cluster.blocks.get_mut(place.rank) else { return Ok(()) };
     let start = place.offset as usize;
     let mut note = |start: usize, length: usize| {
-        check_mbarriers(block, "copy to", start as u32, length as u32)?;
+        check_mbarriers(block, start as u32, length as u32)?;
         let Some(access) = access else { return Ok(()) };
         let (start, length) = (start as u64, length as u64);
         let checked = grid.races.async_write(&mut block.shadow, access, start, length, None);
