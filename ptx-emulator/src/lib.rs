@@ -23,8 +23,8 @@
 //! - a data race, between threads or with an asynchronous copy or `wgmma`, whether or not it did
 //!   harm in this order of events, and a missing proxy fence;
 //! - a register that an unfinished `wgmma` owns, read or written;
-//! - a barrier, mbarrier or `setmaxnreg` used against its rules, an mbarrier that other instructions
-//!   touch;
+//! - a barrier, mbarrier or `setmaxnreg` used against its rules, an mbarrier that other
+//!   instructions touch;
 //! - shared memory of a block of the cluster that may not have started or has exited, and a block
 //!   that ends without having waited for a copy into its own;
 //! - `ld.global.nc` of what the kernel has written;

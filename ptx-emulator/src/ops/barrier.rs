@@ -301,7 +301,8 @@ fn execute_block(own: &BlockBarrier, context: &mut Context<'_>) -> Outcome<Flow>
         let others =
             if reduces { "others have come without `red`" } else { "others have come by `red`" };
         let text = format!(
-            "barrier {index} is used by `bar.red` and by `bar.sync` or `bar.arrive` at once: {others}"
+            "barrier {index} is used by `bar.red` and by `bar.sync` or `bar.arrive` at once: \
+             {others}"
         );
         return Err(Fault::synchronisation(text));
     }

@@ -36,8 +36,8 @@ impl Landed {
         }
     }
 
-    /// Threads exit: what they have waited for need not be waited for by others. Of copies that have
-    /// not come yet they know nothing.
+    /// Threads exit: what they have waited for need not be waited for by others. Of copies that
+    /// have not come yet they know nothing.
     pub(crate) fn leave(&mut self, races: &Races, warp: WarpId, mask: u32) {
         if !self.copies.is_empty() {
             races.leave(warp, mask, &mut self.known);
