@@ -229,6 +229,7 @@ fn visit_global(
         let offsets = addresses.map(|own| own.wrapping_sub(base));
         let inside = select(rest, |lane| offsets[lane] <= last);
         rest &= !inside;
+        let constant = allocation.is_constant().then_some("constant memory");
         act(&mut Region {
             bytes: &mut allocation.bytes,
             mask: inside,
@@ -241,7 +242,7 @@ fn visit_global(
             warp: context.warp.id,
             line: context.line,
             size: access.bytes,
-            constant: allocation.is_constant().then_some("constant memory"),
+            constant,
         })?;
     }
     Ok(())

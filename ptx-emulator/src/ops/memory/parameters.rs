@@ -27,7 +27,7 @@ pub(crate) fn load(offset: u32, element: DataType, to: Wide) -> Operation {
     let from = Address { base: AddressBase::Parameter(offset.into()), offset: 0 };
     let access = access(Space::Parameter, "load", element.bytes());
     let to = Box::new([(to, u64::MAX)]);
-    let load = Load { access, order: Order::Weak, element, to, from };
+    let load = Load { access, order: Order::Weak, unchanging: false, element, to, from };
     Operation::Memory(Memory::Load(Box::new(load)))
 }
 
