@@ -23,7 +23,7 @@ pub(crate) enum Function {
     Multiply,
     /// `fma` and `mad`.
     Fused,
-    /// `fma.oob`: zero if an operand stands for what is outside of a tensor.
+    /// `fma.oob`: zero if a factor stands for what is outside of a tensor.
     FusedInside,
     Divide,
     /// `div.approx`.

@@ -271,17 +271,21 @@ fn the_memory_of_a_block_that_has_exited_is_gone() {
 fn constants_are_not_written() {
     refused("st.const.b32 [%d1], 5;", "constant memory cannot be written");
     let module = ".const .align 16 .b32 table[4];\n.shared .align 16 .b32 cells[4];";
-    for write in [
-        "st.b32 [%d1], 5;",
-        "st.global.b32 [%d1], 5;",
-        "atom.add.u32 %r1, [%d1], 1;",
-        "setp.eq.u32 %p1, %lane, 0; @%p1 st.shared.v4.b32 [cells], {1, 2, 3, 4};
+    let written = "constant memory cannot be written";
+    for (write, report) in [
+        ("st.b32 [%d1], 5;", written),
+        ("st.global.b32 [%d1], 5;", written),
+        ("atom.add.u32 %r1, [%d1], 1;", "an atomic operation in constant memory"),
+        (
+            "setp.eq.u32 %p1, %lane, 0; @%p1 st.shared.v4.b32 [cells], {1, 2, 3, 4};
          @%p1 fence.proxy.async; @%p1 mov.u32 %r1, cells;
          @%p1 cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 16;
          cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+            written,
+        ),
     ] {
         let body = format!("mov.u64 %d1, table; cvta.const.u64 %d1, %d1; {write}");
-        Kernel { module, body: &body, ..WARP }.fails("constant memory cannot be written");
+        Kernel { module, body: &body, ..WARP }.fails(report);
     }
 }
 

@@ -120,7 +120,7 @@ impl Text<'_> {
             .map(|map| format!(",\n    .param .align 64 .b8 map{map}[128]"))
             .collect();
         format!(
-            ".version 8.6
+            ".version 8.7
 .target sm_90a
 .address_size 64
 {}

@@ -9,6 +9,7 @@ pub fn cases() -> Vec<Case> {
     half(&mut cases);
     signs(&mut cases);
     flushes(&mut cases);
+    outside(&mut cases);
     approximate(&mut cases);
     cases
 }
@@ -205,6 +206,41 @@ fn half_flushes(cases: &mut Vec<Case>) {
             "",
             Compare::Exact(Format::F16),
         ));
+    }
+}
+
+/// Products that treat one NaN as what lies outside of a tensor: that NaN, others, infinity and
+/// numbers in all three places.
+fn outside(cases: &mut Vec<Case>) {
+    for (of, modifiers, operands) in [
+        (
+            "f16",
+            ["rn.oob", "rn.oob.relu"],
+            [0x3C00, 0x7FF7, 0x7FFF, 0xFFF7, 0x7E00, 0x7C00, 0xC000, 1],
+        ),
+        (
+            "bf16",
+            ["rn.oob", "rn.oob.relu"],
+            [0x3F80, 0x7FF7, 0x7FFF, 0xFFF7, 0x7FC0, 0x7F80, 0xC000, 1],
+        ),
+    ] {
+        let column = |place: fn(usize) -> usize| {
+            Column::new(2, (0..64).map(|row| operands[place(row) % 8]).collect())
+        };
+        let columns =
+            [column(|row| row), column(|row| row / 8), column(|row| 5 * row + row / 8 + 3)];
+        let format = if of == "f16" { Format::F16 } else { Format::Bf16 };
+        for modifier in modifiers {
+            let form = format!("fma.{modifier}.{of}");
+            cases.push(lanes_with(
+                &format!("float/{form}"),
+                &columns,
+                &[Out::B16("x")],
+                &format!("{form} %x, %a, %b, %c;"),
+                "",
+                Compare::Exact(format),
+            ));
+        }
     }
 }
 

@@ -116,6 +116,9 @@ pub fn cases() -> Vec<Case> {
     for a in [E4M3, E5M2] {
         for b in [E4M3, E5M2] {
             push("m16n8k32", ["f32", a.0, b.0, "f32"], [4, 2, 4], a.1, b.1, f32, 32);
+            push("m16n8k16", ["f32", a.0, b.0, "f32"], [2, 1, 4], a.1, b.1, f32, 16);
+            push("m16n8k32", ["f16", a.0, b.0, "f16"], [4, 2, 2], a.1, b.1, f16, 32);
+            push("m16n8k16", ["f16", a.0, b.0, "f16"], [2, 1, 2], a.1, b.1, f16, 16);
         }
     }
     let double = Element::Float(Format::F64);

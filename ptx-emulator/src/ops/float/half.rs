@@ -41,7 +41,7 @@ fn one(own: &Arithmetic, format: HalfFormat, [a, b, c]: [u16; 3]) -> u16 {
         Function::Subtract => half::subtract(format, a, b, modifiers),
         Function::Multiply => half::multiply(format, a, b, modifiers),
         Function::Fused => half::fused(format, a, b, c, modifiers),
-        Function::FusedInside if [a, b, c].contains(&OUTSIDE) => 0,
+        Function::FusedInside if [a, b].map(|factor| factor & 0x7FFF).contains(&OUTSIDE) => 0,
         Function::FusedInside => half::fused(format, a, b, c, modifiers),
         Function::Negate => half::negate(format, a, modifiers),
         Function::Absolute => half::absolute(format, a, modifiers),
