@@ -27,6 +27,12 @@ pub(crate) enum Kind {
     Invalid(String),
     #[error("{what}: shape {got:?} was given, {want} is needed")]
     Shape { what: Cow<'static, str>, got: Vec<usize>, want: String },
+    #[error(
+        "{what}: shape {shape:?} with strides {strides:?} (in elements) was given, contiguous rows \
+         with strides {want:?} are needed; make the buffer contiguous where it is allocated (its \
+         owner would not see a copy), or lend its contiguous parts one by one"
+    )]
+    Strides { what: &'static str, shape: Vec<usize>, strides: Vec<isize>, want: Vec<isize> },
     #[error("{what}: element type {got} was given, {want} is needed")]
     DType { what: Cow<'static, str>, got: String, want: String },
     #[error(
@@ -97,6 +103,7 @@ impl Error {
             *self.0,
             Kind::Invalid(_)
                 | Kind::Shape { .. }
+                | Kind::Strides { .. }
                 | Kind::DType { .. }
                 | Kind::WrongDevice { .. }
                 | Kind::NegativeSplit { .. }
@@ -127,10 +134,18 @@ impl Error {
         )
     }
 
-    /// The shape that was given, where a shape is what is wrong.
+    /// The shape that was given, where a shape or its strides are what is wrong.
     pub fn given_shape(&self) -> Option<&[usize]> {
         match &*self.0 {
-            Kind::Shape { got, .. } => Some(got),
+            Kind::Shape { got: shape, .. } | Kind::Strides { shape, .. } => Some(shape),
+            _ => None,
+        }
+    }
+
+    /// The strides that were given, in elements, where they are what is wrong.
+    pub fn given_strides(&self) -> Option<&[isize]> {
+        match &*self.0 {
+            Kind::Strides { strides, .. } => Some(strides),
             _ => None,
         }
     }

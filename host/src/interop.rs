@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::backend::cuda::{CudaStream, borrow_memory, cuda_device};
 use crate::backend::{Device, DeviceKind, Stream};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::tensor::{DType, Tensor};
 
 /// A tensor over device memory that another library owns, contiguous and row-major.
@@ -67,6 +67,68 @@ pub unsafe fn tensor_from_raw(
     }
     let memory = borrow_memory(cuda, address, keep_alive);
     Ok(Tensor::from_memory(memory, 0, shape, dtype, device.id()))
+}
+
+/// As [`tensor_from_raw`], for libraries whose tensors have strides: those of a contiguous, row-major
+/// array are taken, any others refused ([`check_strides`]).
+///
+/// So a main_grad that is a slice or a transpose of something else is refused here, with its shape
+/// and strides, and no gradient goes into a copy that its owner never sees.
+///
+/// # Errors
+/// The strides are not those of a contiguous array; otherwise as [`tensor_from_raw`].
+///
+/// # Safety
+/// As [`tensor_from_raw`].
+pub unsafe fn tensor_from_raw_strided(
+    device: &Device,
+    address: u64,
+    shape: &[usize],
+    strides: &[isize],
+    dtype: DType,
+    keep_alive: Arc<dyn Any + Send + Sync>,
+) -> Result<Tensor> {
+    check_strides(shape, strides)?;
+    // SAFETY: the caller's promise is the callee's.
+    unsafe { tensor_from_raw(device, address, shape, dtype, keep_alive) }
+}
+
+/// Refuses strides, in elements, that are not those of a contiguous, row-major array of this shape.
+/// Those of dimensions of length 1 and of arrays without elements are free.
+///
+/// ```
+/// use grouped_linear::interop::check_strides;
+/// assert!(check_strides(&[4, 16, 8], &[128, 8, 1]).is_ok());
+/// let transposed = check_strides(&[4, 8, 16], &[128, 1, 8]).unwrap_err();
+/// assert_eq!(transposed.given_shape(), Some(&[4, 8, 16][..]));
+/// assert_eq!(transposed.given_strides(), Some(&[128, 1, 8][..]));
+/// ```
+///
+/// # Errors
+/// The strides are others, or not one per dimension; the array is beyond the address space.
+pub fn check_strides(shape: &[usize], strides: &[isize]) -> Result<()> {
+    let want = contiguous_strides(shape)?;
+    let fits = |dimension: usize| {
+        shape[dimension] == 1 || strides[dimension] == want[dimension] || shape.contains(&0)
+    };
+    if strides.len() == shape.len() && (0..shape.len()).all(fits) {
+        return Ok(());
+    }
+    let (what, shape, strides) = ("lent tensor", shape.to_vec(), strides.to_vec());
+    Err(Kind::Strides { what, shape, strides, want }.into())
+}
+
+/// Distances between neighbours in each dimension, in elements. Empty dimensions count as 1.
+fn contiguous_strides(shape: &[usize]) -> Result<Vec<isize>> {
+    let too_large = || Error::shape("lent tensor", shape, "fewer than 2^63 elements");
+    let mut strides = vec![0; shape.len()];
+    let mut count = 1isize;
+    for (stride, &length) in strides.iter_mut().zip(shape).rev() {
+        *stride = count;
+        let length = isize::try_from(length.max(1)).map_err(|_| too_large())?;
+        count = count.checked_mul(length).ok_or_else(too_large)?;
+    }
+    Ok(strides)
 }
 
 /// The device address of a tensor's first element; `None` for tensors in host memory or on an
@@ -127,4 +189,25 @@ pub unsafe fn stream_from_raw(
     // SAFETY: the caller's promise is the callee's.
     let stream = unsafe { CudaStream::borrow(cuda, handle, keep_alive)? };
     Ok(Stream::from_queue(Arc::new(stream), device.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lend(shape: &[usize], strides: &[isize]) -> Error {
+        let (device, owner) = (Device::cpu(), Arc::new(()));
+        // SAFETY: the CPU takes no foreign memory, so the address is never used.
+        let outcome =
+            unsafe { tensor_from_raw_strided(&device, 4096, shape, strides, DType::F32, owner) };
+        outcome.expect_err("the CPU takes no foreign memory")
+    }
+
+    #[test]
+    fn strides_are_looked_at_before_the_device() {
+        let strided = lend(&[2, 3], &[4, 1]);
+        assert_eq!(strided.given_strides(), Some(&[4, 1][..]), "{strided}");
+        let contiguous = lend(&[2, 3], &[3, 1]);
+        assert!(contiguous.to_string().contains("a CUDA device is needed"), "{contiguous}");
+    }
 }
