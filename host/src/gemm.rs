@@ -85,16 +85,34 @@ impl Strides {
     }
 }
 
-/// The tensor-core kernels store 16 bytes at once and read biases in pairs. Inputs are checked where
-/// their tensor maps are encoded.
-fn check_alignment(operands: &GemmOperands<'_>) -> Result<()> {
-    let aligned = |tensor: &Tensor, bytes: u64| tensor.address().unwrap_or(0).is_multiple_of(bytes);
-    if !operands.d.tensors().iter().all(|tensor| aligned(tensor, 16)) {
-        return Err(Error::invalid(
-            "the output must start at a multiple of 16 bytes; a view that does not can be written \
-             with KernelChoice::Simt",
-        ));
+/// Refuses outputs that start where the plan's kernel cannot write.
+pub(crate) fn check_outputs(plan: &Plan, outputs: &[Tensor]) -> Result<()> {
+    let kernel = plan.launch.and_then(|launch| launch.kernel);
+    match kernel.map(|kernel| kernel.role) {
+        Some(Role::GemmSm90(..)) => check_output_alignment(outputs),
+        _ => Ok(()),
     }
+}
+
+fn aligned(tensor: &Tensor, bytes: u64) -> bool {
+    tensor.address().unwrap_or(0).is_multiple_of(bytes)
+}
+
+/// The tensor-core kernels store 16 bytes at once.
+fn check_output_alignment(outputs: &[Tensor]) -> Result<()> {
+    if outputs.iter().all(|output| aligned(output, 16)) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "the output must start at a multiple of 16 bytes; a view that does not can be written with \
+         KernelChoice::Simt",
+    ))
+}
+
+/// The tensor-core kernels read biases in pairs. Inputs are checked where their tensor maps are
+/// encoded.
+fn check_alignment(operands: &GemmOperands<'_>) -> Result<()> {
+    check_output_alignment(operands.d.tensors())?;
     let pair = |tensor: &Tensor| aligned(tensor, 2 * tensor.dtype().bytes() as u64);
     if !operands.bias.is_none_or(|bias| bias.tensors().iter().all(pair)) {
         return Err(Error::invalid(

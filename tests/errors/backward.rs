@@ -6,7 +6,8 @@ use grouped_linear::{
     WgradStore,
 };
 
-use crate::fitting::{GROUPS, K, N, ROWS, Test, floats, packed};
+use crate::engines::Test;
+use crate::fitting::{GROUPS, K, N, ROWS, floats, packed};
 use crate::{INVALID, Refusal, refused};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
@@ -97,6 +98,36 @@ const BUFFERS: &[Refusal] = &[
         let db = Some(GradSink::Accumulate(&mut db));
         Step::whole(s)?.backward(s, BackwardOptions { db, ..into_dw(&mut dw) })
     }),
+    // What no gradient reads is no operand: the tokens' gradient would need the weights.
+    ("dw is the weights", "or a parameter", INVALID, |s| {
+        let step = Step::new(s, true, false, Needs { dx: false, ..Needs::default() })?;
+        let mut dw = step.layer.weights().clone();
+        step.backward(s, into_dw(&mut dw))
+    }),
+    ("db is the bias", "or a parameter", INVALID, |s| {
+        let step = Step::new(s, true, false, Needs::default())?;
+        let mut db = step.layer.bias().expect("it was given one").clone();
+        step.backward(s, into_db(&mut db))
+    }),
+    ("dw for fewer groups", "dw: 1 groups", INVALID, |s| {
+        Step::whole(s)?.backward(s, into_dw(&mut packed(s, &[1, N, K])?))
+    }),
+    ("dw as one long row", "dw: shape [128]", INVALID, |s| {
+        Step::whole(s)?.backward(s, into_dw(&mut packed(s, &[GROUPS, N * K])?))
+    }),
+    ("dw holds integers", "output: element type i32", INVALID, |s| {
+        let dw = Tensor::zeros(s, &[GROUPS, N, K], DType::I32)?;
+        Step::whole(s)?.backward(s, into_dw(&mut GroupedTensor::packed(dw)?))
+    }),
+    ("db holds integers", "db: element type i32", INVALID, |s| {
+        let db = Tensor::zeros(s, &[GROUPS, N], DType::I32)?;
+        Step::whole(s)?.backward(s, into_db(&mut GroupedTensor::packed(db)?))
+    }),
+    ("dscales for fewer rows", "dscales: shape [5]", INVALID, |s| {
+        let mut dscales = floats(s, &[ROWS - 1])?;
+        let dscales = RowSink::Into(&mut dscales);
+        Step::whole(s)?.backward(s, BackwardOptions { dscales, ..Default::default() })
+    }),
 ];
 
 const NEEDS: &[Refusal] = &[
@@ -141,6 +172,17 @@ const DELAYED: &[Refusal] = &[
     }),
     ("an empty store", "no gradient of weights is left", INVALID, |s| {
         WgradStore::new().run_next(s, GradSink::New).map(drop)
+    }),
+    ("a sink that is an operand", "the output overlaps an input", INVALID, |s| {
+        let step = Step::whole(s)?;
+        let options = BackwardOptions { dw: Wgrad::Delayed, ..Default::default() };
+        let rows = floats(s, &[GROUPS * N, K])?;
+        let x = rows.narrow(0, ROWS)?;
+        let splits = Splits::host(&[2, 3])?;
+        let (_, saved) = step.layer.forward(s, &x, &splits, ForwardOptions::default())?;
+        let grads = step.layer.backward_with(s, saved, &step.dy, options)?;
+        let mut dw = GroupedTensor::packed(rows.reshape(&[GROUPS, N, K])?)?;
+        grads.pending.expect("it was asked for").run(s, GradSink::Accumulate(&mut dw)).map(drop)
     }),
     ("a sink that does not fit", "dw: shape [8, 16]", INVALID, |s| {
         delayed(s)?.run(s, GradSink::Overwrite(&mut packed(s, &[GROUPS, K, N])?)).map(drop)

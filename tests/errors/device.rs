@@ -3,7 +3,8 @@
 
 use grouped_linear::{DType, GroupedTensor, Result, Splits, Stream, Tensor, functional};
 
-use crate::fitting::{Fitting, GROUPS, K, N, ROWS, Test, floats};
+use crate::engines::Test;
+use crate::fitting::{Fitting, GROUPS, K, N, ROWS, floats};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("bad splits are reported once and write nothing", bad_splits_are_reported_once),

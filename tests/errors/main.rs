@@ -1,5 +1,6 @@
-//! What is refused, on every engine: what the host can see at once (here), what only the device
-//! knows at the next synchronisation (`device.rs`). Either way nothing is written.
+//! What is refused, on every engine: what the host can see at once, what only the device knows at
+//! the next synchronisation (`device.rs`). Either way nothing is written. `docs/errors.md` lists what
+//! must be refused and names the tests.
 //!
 //! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
 
@@ -7,19 +8,24 @@ mod backward;
 #[cfg(feature = "safetensors")]
 mod checkpoint;
 mod device;
+mod elsewhere;
+#[path = "../engines.rs"]
+mod engines;
 mod fitting;
+mod layer;
+mod views;
 
 use std::process::ExitCode;
 
 use grouped_linear::functional::{self, DgradArgs, FpropArgs, GemmOptions, WgradArgs};
-use grouped_linear::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan};
+use grouped_linear::plan::{BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target};
 use grouped_linear::{
-    Config, DType, Error, Factor, ForwardOptions, GroupedLinear, GroupedTensor, ParamLayout,
-    Result, Splits, Stream, Tensor,
+    DType, Error, Factor, GroupedTensor, ParamLayout, Result, Splits, Stream, Tensor,
 };
 use libtest_mimic::{Arguments, Trial};
 
-use crate::fitting::{Fitting, GROUPS, K, N, ROWS, Test, floats, on_engines, packed};
+use crate::engines::{Test, on_engines};
+use crate::fitting::{Fitting, GROUPS, K, N, ROWS, floats, packed};
 
 /// A question that the error must answer with yes.
 type Question = fn(&Error) -> bool;
@@ -214,20 +220,45 @@ const SIZES: &[Refusal] = &[
         })
     }),
     ("a bias on dgrad", "a bias belongs to fprop", INVALID, |s| {
-        let problem = GemmProblem {
-            pass: Pass::Dgrad,
-            groups: GROUPS,
-            rows: ROWS,
-            in_features: K,
-            out_features: N,
-            input: DType::Bf16,
-            output: DType::Bf16,
-            bias: BiasKind::Add(DType::Bf16),
-            kernel: KernelChoice::Auto,
-        };
+        let bias = BiasKind::Add(DType::Bf16);
+        let problem = GemmProblem { bias, ..PRODUCT };
         Plan::new(problem.into(), s.device().target()).map(drop)
     }),
+    ("an older GPU", "this GPU has 8.0", Error::is_unsupported, |_| plan(PRODUCT, (8, 0))),
+    ("a newer GPU", "this GPU has 10.0", Error::is_unsupported, |_| plan(PRODUCT, (10, 0))),
+    ("features that tensor copies cannot take", "multiples of 8", Error::is_unsupported, |_| {
+        plan(GemmProblem { out_features: N + 1, ..PRODUCT }, (9, 0))
+    }),
+    ("more tiles than a launch counts", "split the groups", Error::is_unsupported, |_| {
+        let (in_features, out_features) = (1 << 24, 1 << 24);
+        let pass = Pass::Wgrad;
+        plan(GemmProblem { pass, groups: 4096, in_features, out_features, ..PRODUCT }, (9, 0))
+    }),
+    ("2^31 rows", "2147483648 rows were given", INVALID, |_| {
+        plan(GemmProblem { rows: 1 << 31, ..PRODUCT }, (9, 0))
+    }),
+    ("2^31 in_features", "in_features is 2147483648", INVALID, |_| {
+        plan(GemmProblem { in_features: 1 << 31, ..PRODUCT }, (9, 0))
+    }),
 ];
+
+const PRODUCT: GemmProblem = GemmProblem {
+    pass: Pass::Dgrad,
+    groups: GROUPS,
+    rows: ROWS,
+    in_features: K,
+    out_features: N,
+    input: DType::Bf16,
+    output: DType::Bf16,
+    bias: BiasKind::None,
+    kernel: KernelChoice::Auto,
+};
+
+/// Plans for a GPU that need not be here.
+fn plan(problem: GemmProblem, compute_capability: (u32, u32)) -> Result<()> {
+    let gpu = Some(GpuTarget { compute_capability, multiprocessors: 132 });
+    Plan::new(problem.into(), Target { gpu }).map(drop)
+}
 
 const MEMORY: &[Refusal] = &[
     ("y is x", "the output overlaps an input", INVALID, |s| {
@@ -341,41 +372,6 @@ const MEMORY: &[Refusal] = &[
     }),
 ];
 
-const LAYER: &[Refusal] = &[
-    ("weights do not fit the layer", "weights: 2 groups", INVALID, |s| {
-        let config = Config { groups: 3, in_features: K, out_features: N, dtype: DType::F32 };
-        GroupedLinear::new(s, config, packed(s, &[GROUPS, N, K])?, None).map(drop)
-    }),
-    ("a layer of 4097 groups", "4097 groups were asked for, 1 to 4096", INVALID, |s| {
-        let config = Config { groups: 4097, in_features: K, out_features: N, dtype: DType::F32 };
-        GroupedLinear::new(s, config, packed(s, &[4097, N, K])?, None).map(drop)
-    }),
-    ("a layer of integers", "layer: element type i32", INVALID, |s| {
-        let config = Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::I32 };
-        GroupedLinear::new(s, config, packed(s, &[GROUPS, N, K])?, None).map(drop)
-    }),
-    ("x does not fit the layer", "x: shape [6, 9]", INVALID, |s| {
-        let x = floats(s, &[ROWS, K + 1])?;
-        layer(s)?.forward(s, &x, &Splits::host(&[1, 2])?, ForwardOptions::default()).map(drop)
-    }),
-    ("splits do not fit the layer", "splits: 3 were given", INVALID, |s| {
-        let x = floats(s, &[ROWS, K])?;
-        layer(s)?.forward(s, &x, &Splits::host(&[1, 2, 0])?, ForwardOptions::default()).map(drop)
-    }),
-    ("dy does not fit forward", "dy: shape [5, 16]", INVALID, |s| {
-        let layer = layer(s)?;
-        let x = floats(s, &[ROWS, K])?;
-        let options = ForwardOptions::default();
-        let (_, saved) = layer.forward(s, &x, &Splits::host(&[1, 2])?, options)?;
-        layer.backward(s, saved, &floats(s, &[ROWS - 1, N])?).map(drop)
-    }),
-];
-
-fn layer(stream: &Stream) -> Result<GroupedLinear> {
-    let config = Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::F32 };
-    GroupedLinear::new(stream, config, packed(stream, &[GROUPS, N, K])?, None)
-}
-
 fn refused(table: &[Refusal], engine: &str, stream: &Stream) {
     for (name, part, question, attempt) in table {
         match attempt(stream) {
@@ -394,7 +390,6 @@ const TESTS: &[(&str, Test)] = &[
     ("wrong shapes and types are refused", |e, s| refused(SHAPES_AND_TYPES, e, s)),
     ("wrong sizes are refused", |e, s| refused(SIZES, e, s)),
     ("wrong memory is refused", |e, s| refused(MEMORY, e, s)),
-    ("what does not fit the layer is refused", |e, s| refused(LAYER, e, s)),
     #[cfg(feature = "safetensors")]
     ("files that do not hold the layer are refused", |e, s| refused(checkpoint::CHECKPOINTS, e, s)),
     #[cfg(feature = "safetensors")]
@@ -425,9 +420,16 @@ fn the_cpu_cannot_record_graphs() -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let mut trials = on_engines(&[TESTS, backward::TESTS, device::TESTS].concat());
+    let mut trials = on_engines(
+        &[TESTS, layer::TESTS, backward::TESTS, device::TESTS, elsewhere::TESTS, views::TESTS]
+            .concat(),
+    );
     trials.push(Trial::test("cpu: it says that it cannot record graphs", || {
         Ok(the_cpu_cannot_record_graphs()?)
+    }));
+    trials.push(Trial::test("strides that are not contiguous are refused", || {
+        views::strides_are_looked_at();
+        Ok(())
     }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

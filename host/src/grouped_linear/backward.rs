@@ -1,14 +1,15 @@
 //! Backward: gradients of input, weights and bias.
 
+use super::GroupedLinear;
 use super::delayed::PendingWgrad;
 use super::functional::{
     Accumulate, DbiasArgs, DgradArgs, DscalesArgs, WgradArgs, dbias, dgrad, dscales, wgrad,
 };
 use super::saved::{Saved, not_saved, operand};
 use super::sink::{GradSink, RowSink, Wgrad, gemm_options};
-use super::{Config, GroupedLinear};
 use crate::backend::Stream;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::gemm::check_outputs;
 use crate::plan::{Overlaps, Pass, Plan};
 use crate::tensor::{GroupedTensor, Tensor};
 
@@ -98,13 +99,13 @@ impl GroupedLinear {
         Ok(Grads { dx, dw, db, dscales })
     }
 
-    /// The gradients that `options` ask for. Shapes, types, devices and overlaps of all buffers are
-    /// checked before anything is written.
+    /// The gradients that `options` ask for. Shapes, types, devices, alignment and overlaps of all
+    /// buffers are checked before anything is written.
     ///
     /// # Errors
-    /// `dy` or a buffer does not fit, buffers overlap each other or what is read; a gradient that
-    /// forward was told is not needed goes into a buffer or shall be computed later; out of memory; a
-    /// driver failure.
+    /// `dy` or a buffer does not fit, buffers overlap each other, what is read or a parameter; a
+    /// gradient that forward was told is not needed goes into a buffer or shall be computed later;
+    /// another layer saved; out of memory; a driver failure.
     pub fn backward_with(
         &self,
         stream: &Stream,
@@ -113,8 +114,8 @@ impl GroupedLinear {
         options: BackwardOptions<'_>,
     ) -> Result<SelectedGrads> {
         let config = self.config;
-        check_options(&config, stream, &saved, dy, &options)?;
-        let Saved { rows, needs, x, weights, bias, bias_row_scales, splits, kernel } = saved;
+        check_options(self, stream, &saved, dy, &options)?;
+        let Saved { rows, needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
         let mut grads = SelectedGrads::default();
 
         if let Some(weights) = weights {
@@ -163,12 +164,14 @@ impl GroupedLinear {
 
 /// Refuses what would be refused half-way.
 fn check_options(
-    config: &Config,
+    layer: &GroupedLinear,
     stream: &Stream,
     saved: &Saved,
     dy: &Tensor,
     options: &BackwardOptions<'_>,
 ) -> Result<()> {
+    check_origin(layer, saved)?;
+    let config = &layer.config;
     let output = config.output(saved.rows);
     dy.check("dy", &output.shape, output.dtype, stream)?;
     let mut overlaps = Overlaps::default();
@@ -177,13 +180,20 @@ fn check_options(
     for parameter in [&saved.weights, &saved.bias].into_iter().flatten() {
         overlaps.read(parameter.tensors());
     }
+    // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
+    for parameter in [&layer.weights].into_iter().chain(&layer.bias) {
+        overlaps.read(parameter.tensors());
+    }
 
-    let plan = |problem| Plan::new(problem, stream.device().target()).map(drop);
+    let plan = |problem, outputs: &[Tensor]| {
+        check_outputs(&Plan::new(problem, stream.device().target())?, outputs)
+    };
     if let RowSink::Into(dx) = &options.dx {
         operand(&saved.weights, "dx")?;
         let input = config.input(saved.rows);
         dx.check("dx", &input.shape, dx.dtype(), stream)?;
-        plan(config.product(Pass::Dgrad, saved.rows, dx.dtype(), saved.kernel))?;
+        let problem = config.product(Pass::Dgrad, saved.rows, dx.dtype(), saved.kernel);
+        plan(problem, std::slice::from_ref(&**dx))?;
         overlaps.write([&**dx]);
     }
     match &options.dw {
@@ -191,7 +201,8 @@ fn check_options(
             if let Some(dw) = sink.buffer() {
                 operand(&saved.x, "dw")?;
                 dw.check_packed("dw", &config.weights(), stream)?;
-                plan(config.product(Pass::Wgrad, saved.rows, dw.dtype(), saved.kernel))?;
+                let problem = config.product(Pass::Wgrad, saved.rows, dw.dtype(), saved.kernel);
+                plan(problem, dw.tensors())?;
                 overlaps.write(dw.tensors());
             }
         }
@@ -204,7 +215,7 @@ fn check_options(
         }
         let problem = config.dbias(saved.rows, db.dtype());
         db.check_packed("db", &problem.output(), stream)?;
-        plan(problem)?;
+        plan(problem, db.tensors())?;
         overlaps.write(db.tensors());
     }
     if let RowSink::Into(gradient) = &options.dscales {
@@ -214,4 +225,15 @@ fn check_options(
         overlaps.write([&**gradient]);
     }
     overlaps.check()
+}
+
+/// Refuses what another layer saved: gradients would have its shapes, or silently be left out.
+fn check_origin(layer: &GroupedLinear, saved: &Saved) -> Result<()> {
+    if saved.config == layer.config && (layer.bias.is_some() || !saved.needs.db) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "what was saved for backward comes from a layer of other sizes, or with a bias; pass it to \
+         the layer whose forward gave it",
+    ))
 }

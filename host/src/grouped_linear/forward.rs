@@ -107,6 +107,7 @@ impl GroupedLinear {
 
         let (_, needs) = self.effective(&options);
         Ok(Saved {
+            config: self.config,
             rows: x.shape()[0],
             needs,
             x: needs.dw.then(|| x.clone()),

@@ -1,5 +1,6 @@
 //! What forward keeps for backward.
 
+use super::Config;
 use super::forward::Needs;
 use crate::error::{Error, Result};
 use crate::plan::KernelChoice;
@@ -15,6 +16,8 @@ use crate::tensor::{GroupedTensor, Tensor};
 #[derive(Clone, Debug)]
 #[must_use = "backward needs it; drop it explicitly where no gradient is wanted"]
 pub struct Saved {
+    /// Of the layer.
+    pub(super) config: Config,
     pub(super) rows: usize,
     pub(super) needs: Needs,
     /// For dw.

@@ -41,8 +41,8 @@ impl Overlaps {
             let earlier = if span.written { reach } else { written_reach };
             if span.start < earlier {
                 return Err(Error::invalid(
-                    "a gradient's buffer overlaps another buffer or an operand of backward; give \
-                     it memory of its own",
+                    "a gradient's buffer overlaps another buffer or an operand of backward or a \
+                     parameter; give it memory of its own",
                 ));
             }
             reach = reach.max(span.end);
