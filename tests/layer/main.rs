@@ -1,0 +1,24 @@
+//! What a layer promises beyond one call: gradients that add up, gradients that come later, buffers
+//! of the caller, memory, streams. On every engine; `docs/errors.md` says which mistakes each test
+//! would catch.
+
+mod accumulate;
+mod buffers;
+mod delayed;
+#[path = "../engines.rs"]
+mod engines;
+mod exact;
+mod inferred;
+mod streams;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+use crate::engines::on_engines;
+
+fn main() -> ExitCode {
+    let tests =
+        [accumulate::TESTS, delayed::TESTS, buffers::TESTS, inferred::TESTS, streams::TESTS];
+    libtest_mimic::run(&Arguments::from_args(), on_engines(&tests.concat())).exit_code()
+}

@@ -1,0 +1,69 @@
+//! Two streams of one device, each with its own scratch memory and its own failures.
+
+use std::thread;
+
+use grouped_linear::{DType, Device, Result, Stream};
+
+use crate::engines::Test;
+use crate::exact::{K, Layout, Model, N, Numbers, read};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("two streams by turns do not disturb each other", |e, s| by_turns(s).expect(e)),
+    ("two streams on two threads do not disturb each other", |e, s| {
+        on_threads(s.device()).expect(e);
+    }),
+];
+
+/// Steps of each stream.
+const STEPS: u64 = 3;
+
+/// One forward and backward of a problem that the number picks, read afterwards.
+fn step(stream: &Stream, number: u64) -> Result<()> {
+    let splits = [[3, 0, 5], [0, 9, 1], [40, 0, 0], [1, 1, 130]][(number % 4) as usize];
+    let numbers = Numbers::new(&splits, 1, 40 + number);
+    let model = Model::new(stream, &numbers, DType::Bf16, Layout::Discrete)?;
+    let (y, saved) = model.forward(stream)?;
+    let grads = model.layer.backward(stream, saved, &model.dy)?;
+    let live = numbers.live_rows();
+    assert_eq!(y.to_f32(stream)?[..live * N], numbers.y(), "y of step {number}");
+    assert_eq!(grads.dx.to_f32(stream)?[..live * K], numbers.dx(), "dx of step {number}");
+    assert_eq!(read(stream, &grads.dw)?, numbers.dw(), "dw of step {number}");
+    assert_eq!(read(stream, &grads.db.expect("a bias"))?, numbers.db(), "db of step {number}");
+    Ok(())
+}
+
+/// Launches of one between those of the other, before either is waited for.
+fn by_turns(stream: &Stream) -> Result<()> {
+    let other = stream.device().stream()?;
+    let numbers = [Numbers::new(&[3, 0, 5], 1, 51), Numbers::new(&[0, 9, 1], 0, 52)];
+    let streams = [stream, &other];
+    let model =
+        |index: usize| Model::new(streams[index], &numbers[index], DType::Bf16, Layout::Packed);
+    let models = [model(0)?, model(1)?];
+    let (y0, saved0) = models[0].forward(stream)?;
+    let (y1, saved1) = models[1].forward(&other)?;
+    let grads1 = models[1].layer.backward(&other, saved1, &models[1].dy)?;
+    let grads0 = models[0].layer.backward(stream, saved0, &models[0].dy)?;
+    for (index, (y, grads)) in [(y0, grads0), (y1, grads1)].into_iter().enumerate() {
+        let (stream, numbers) = (streams[index], &numbers[index]);
+        let live = numbers.live_rows();
+        assert_eq!(y.to_f32(stream)?[..live * N], numbers.y(), "y of stream {index}");
+        assert_eq!(grads.dx.to_f32(stream)?[..live * K], numbers.dx(), "dx of stream {index}");
+        assert_eq!(read(stream, &grads.dw)?, numbers.dw(), "dw of stream {index}");
+        let db = grads.db.expect("a bias");
+        assert_eq!(read(stream, &db)?, numbers.db(), "db of stream {index}");
+    }
+    Ok(())
+}
+
+fn on_threads(device: &Device) -> Result<()> {
+    let run = |first: u64| -> Result<()> {
+        let stream = device.stream()?;
+        (0..STEPS).try_for_each(|number| step(&stream, first + number))
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| run(2));
+        let here = run(0);
+        here.and(other.join().expect("the other thread failed"))
+    })
+}
