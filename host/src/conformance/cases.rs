@@ -620,4 +620,63 @@ mod tests {
             }
         }
     }
+    /// Experts beyond 64 are where lists of fixed length end.
+    #[test]
+    fn every_operation_has_more_than_64_experts_in_both_layouts() {
+        let cases = selected_cases();
+        for operation in [
+            Operation::Fprop,
+            Operation::Dgrad,
+            Operation::Wgrad,
+            Operation::Dbias,
+            Operation::Dscales,
+            Operation::Layer,
+        ] {
+            for &layout in LAYOUTS {
+                let many = |case: &Case| {
+                    let same = (case.operation, case.layout) == (operation, layout);
+                    same && case.rows.splits().len() > 64
+                };
+                assert!(cases.iter().any(many), "{operation:?} {layout:?}");
+            }
+        }
+    }
+
+    /// Normalising a case must not undo the pairs that were selected.
+    #[test]
+    fn what_is_asked_of_a_layer_meets_everything_else() {
+        type Asked = (&'static str, fn(&Case) -> bool);
+        const USES: [Asked; 5] = [
+            ("delayed", |case| case.layer.delayed),
+            ("captured", |case| case.layer.captured),
+            ("in buffers", |case| case.layer.buffers),
+            ("overwriting", |case| case.layer.sink == SinkCase::Overwrite),
+            ("accumulating in FP32", |case| case.layer.sink == SinkCase::AccumulateF32),
+        ];
+        const OTHERS: [Asked; 11] = [
+            ("packed", |case| case.layout == Layout::Packed),
+            ("discrete", |case| case.layout == Layout::Discrete),
+            ("with biases elsewhere", |case| case.layer.other_bias_layout),
+            ("without bias", |case| case.bias == BiasCase::None),
+            ("with a bias", |case| case.bias == BiasCase::Add),
+            ("row-scaled", Case::row_scaled),
+            ("leaving the bias", |case| case.bias == BiasCase::Left),
+            ("in BF16", |case| case.input == DType::Bf16),
+            ("in FP16", |case| case.input == DType::F16),
+            ("in FP32", |case| case.input == DType::F32),
+            ("without rows", |case| case.rows == RowPattern::AllEmpty),
+        ];
+        let cases = selected_cases();
+        let meet = |(what, asked): Asked, (other, also): Asked| {
+            let layers = cases.iter().filter(|case| case.operation == Operation::Layer);
+            let found = layers.filter(|case| asked(case) && also(case)).count();
+            assert!(found > 0, "no layer is {what} and {other}");
+        };
+        for (number, &asked) in USES.iter().enumerate() {
+            OTHERS.iter().for_each(|&other| meet(asked, other));
+            // No sink does both.
+            let others = USES[number + 1..].iter().filter(|_| number < 3);
+            others.for_each(|&other| meet(asked, other));
+        }
+    }
 }

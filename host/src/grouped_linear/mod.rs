@@ -8,6 +8,8 @@ pub mod functional;
 mod infer;
 mod saved;
 mod sink;
+#[cfg(test)]
+mod tests;
 
 pub use self::backward::{BackwardOptions, Grads, SelectedGrads};
 pub use self::captured::{Captured, CapturedLayer};

@@ -1,0 +1,171 @@
+//! When memory goes: what a gradient does not need goes with the caller's own handles.
+
+use std::sync::{Arc, Weak};
+
+use super::{
+    BackwardOptions, BiasUse, Config, ForwardOptions, GradSink, GroupedLinear, Needs, Saved, Wgrad,
+    WgradStore,
+};
+use crate::backend::{Device, Stream};
+use crate::error::Result;
+use crate::splits::Splits;
+use crate::tensor::{DType, DeviceMemory, GroupedTensor, HostMemory, Memory, Tensor};
+
+const CONFIG: Config = Config { groups: 2, in_features: 16, out_features: 8, dtype: DType::Bf16 };
+const ROWS: usize = 5;
+
+/// Watches an allocation without holding it.
+enum Watch {
+    Host(Weak<HostMemory>),
+    Device(Weak<dyn DeviceMemory>),
+}
+
+impl Watch {
+    fn new(tensor: &Tensor) -> Self {
+        match tensor.memory() {
+            Memory::Host(memory) => Self::Host(Arc::downgrade(memory)),
+            Memory::Device(memory) => Self::Device(Arc::downgrade(memory)),
+        }
+    }
+
+    fn lives(&self) -> bool {
+        match self {
+            Self::Host(memory) => memory.strong_count() > 0,
+            Self::Device(memory) => memory.strong_count() > 0,
+        }
+    }
+}
+
+/// Allocations of one step.
+struct Watches {
+    x: Watch,
+    dy: Watch,
+    row_scales: Watch,
+    weights: Watch,
+    bias: Watch,
+    splits: Watch,
+}
+
+/// A step of which the caller holds nothing any more but what backward needs.
+struct Step {
+    saved: Saved,
+    dy: Tensor,
+    layer: GroupedLinear,
+    watches: Watches,
+}
+
+fn step(stream: &Stream, row_scaled: bool, needs: Needs) -> Result<Step> {
+    let Config { groups, in_features: k, out_features: n, dtype } = CONFIG;
+    let weights = Tensor::zeros(stream, &[groups, n, k], dtype)?;
+    let bias = Tensor::zeros(stream, &[groups, n], dtype)?;
+    let x = Tensor::zeros(stream, &[ROWS, k], dtype)?;
+    let dy = Tensor::zeros(stream, &[ROWS, n], dtype)?;
+    let row_scales = Tensor::zeros(stream, &[ROWS], DType::F32)?;
+    let counts = Tensor::from_slice(stream, &[groups], &[1i64, 3])?;
+    let watches = Watches {
+        x: Watch::new(&x),
+        dy: Watch::new(&dy),
+        row_scales: Watch::new(&row_scales),
+        weights: Watch::new(&weights),
+        bias: Watch::new(&bias),
+        splits: Watch::new(&counts),
+    };
+    let bias = GroupedTensor::packed(bias)?;
+    let layer = GroupedLinear::new(stream, CONFIG, GroupedTensor::packed(weights)?, Some(bias))?;
+    let scaled = if row_scaled { BiasUse::RowScaled(&row_scales) } else { BiasUse::Add };
+    let options = ForwardOptions { bias: scaled, needs, ..ForwardOptions::default() };
+    let (_, saved) = layer.forward(stream, &x, &Splits::device(counts)?, options)?;
+    stream.synchronize()?;
+    Ok(Step { saved, dy, layer, watches })
+}
+
+fn streams() -> Result<Vec<Stream>> {
+    let cpu = Device::cpu().stream()?;
+    #[cfg(feature = "emulator")]
+    let streams = vec![cpu, Device::emulated(ptx_emulator::Arch::Sm90a)?.stream()?];
+    #[cfg(not(feature = "emulator"))]
+    let streams = vec![cpu];
+    Ok(streams)
+}
+
+#[test]
+fn what_no_gradient_needs_goes_after_forward() -> Result<()> {
+    for stream in &streams()? {
+        for (bits, row_scaled) in (0..16).flat_map(|bits| [(bits, false), (bits, true)]) {
+            let bit = |number: u32| bits & (1 << number) != 0;
+            let needs = Needs { dx: bit(0), dw: bit(1), db: bit(2), dscales: bit(3) };
+            let Step { saved, layer, watches, .. } = step(stream, row_scaled, needs)?;
+            assert!(watches.weights.lives() && watches.bias.lives());
+            drop(layer);
+            let Watches { x, row_scales, weights, bias, splits, .. } = watches;
+            let lives = [&x, &row_scales, &weights, &bias].map(Watch::lives);
+            let want = [needs.dw, row_scaled && needs.db, needs.dx, row_scaled && needs.dscales];
+            assert_eq!(lives, want, "x, row scales, weights, bias: {needs:?} {row_scaled}");
+            drop(saved);
+            assert!(![x, row_scales, weights, bias, splits].iter().any(Watch::lives), "{needs:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Gradients hold none of what they were computed from.
+#[test]
+fn operands_go_with_backward() -> Result<()> {
+    for stream in &streams()? {
+        let Step { saved, dy, layer, watches } = step(stream, true, Needs::default())?;
+        let grads = layer.backward(stream, saved, &dy)?;
+        stream.synchronize()?;
+        drop((dy, layer));
+        let Watches { x, dy, row_scales, weights, bias, splits } = watches;
+        let lives = [x, dy, row_scales, weights, bias, splits].map(|watch| watch.lives());
+        assert_eq!(lives, [false; 6], "x, dy, row scales, weights, bias, splits");
+        drop(grads);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_delayed_gradient_keeps_what_it_reads_until_it_has_run() -> Result<()> {
+    for stream in &streams()? {
+        for run in [true, false] {
+            let Step { saved, dy, layer, watches } = step(stream, true, Needs::default())?;
+            let options = BackwardOptions { dw: Wgrad::Delayed, ..BackwardOptions::default() };
+            let grads = layer.backward_with(stream, saved, &dy, options)?;
+            drop((dy, layer));
+            let Some(mut pending) = grads.pending else { panic!("it was asked for") };
+            let Watches { x, dy, row_scales, weights, bias, splits } = watches;
+            assert_eq!([&x, &dy, &splits].map(Watch::lives), [true; 3]);
+            assert_eq!([&row_scales, &weights, &bias].map(Watch::lives), [false; 3]);
+            if run {
+                pending.run(stream, GradSink::New)?;
+                stream.synchronize()?;
+                assert_eq!([&x, &dy, &splits].map(Watch::lives), [false; 3], "it has run");
+            }
+            drop(pending);
+            assert_eq!([x, dy, splits].map(|watch| watch.lives()), [false; 3]);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_store_keeps_only_what_has_not_run() -> Result<()> {
+    for stream in &streams()? {
+        let mut store = WgradStore::new();
+        let mut tokens = Vec::new();
+        for _ in 0..3 {
+            let Step { saved, dy, layer, watches } = step(stream, false, Needs::default())?;
+            let options = BackwardOptions { dw: Wgrad::Delayed, ..BackwardOptions::default() };
+            store.extend(layer.backward_with(stream, saved, &dy, options)?.pending);
+            tokens.push(watches.x);
+        }
+        for ran in 0..3 {
+            let lives: Vec<bool> = tokens.iter().map(Watch::lives).collect();
+            assert_eq!(lives, (0..3).map(|number| number >= ran).collect::<Vec<_>>());
+            store.run_next(stream, GradSink::New)?;
+            stream.synchronize()?;
+        }
+        assert!(!tokens.iter().any(Watch::lives));
+    }
+    Ok(())
+}
