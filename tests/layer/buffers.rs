@@ -1,5 +1,6 @@
 //! Where outputs are written: in the caller's memory, in the rows that count, and nowhere else.
 
+use grouped_linear::conformance::Generator;
 use grouped_linear::{
     BackwardOptions, BiasUse, Config, DType, ForwardOptions, GradSink, GroupedLinear,
     GroupedTensor, Result, RowSink, Splits, Stream, Tensor,
@@ -15,6 +16,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("empty experts at the end, and no rows at all", |e, s| empty_experts(s).expect(e)),
     ("more than 64 experts in every operation", |e, s| many_experts(s).expect(e)),
     ("the bias is added before the one rounding", |e, s| one_rounding(s).expect(e)),
+    ("two runs give the same bits", |e, s| same_bits(s).expect(e)),
 ];
 
 /// Elements of an arena before and after the part that is lent; a multiple of 16 bytes.
@@ -189,6 +191,47 @@ fn one_rounding(stream: &Stream) -> Result<()> {
         let (y, _) = layer.forward(stream, &x, &Splits::host(&[rows])?, options)?;
         let y: Vec<f32> = y.to_vec::<bf16>(stream)?.into_iter().map(bf16::to_f32).collect();
         assert_eq!(y, vec![1.0 + STEP; rows * N], "{bias:?}");
+    }
+    Ok(())
+}
+
+/// Sums whose last bits depend on the order of their terms. Each launch of the emulated GPU takes its
+/// blocks and warps in another order.
+fn same_bits(stream: &Stream) -> Result<()> {
+    let mut numbers = Numbers::new(&[300, 0, 70], 1, 25);
+    let mut generator = Generator::new(26);
+    for values in [&mut numbers.x, &mut numbers.dy, &mut numbers.bias, &mut numbers.row_scales] {
+        let live = values.iter_mut().filter(|value| !value.is_nan());
+        live.for_each(|value| *value = generator.value());
+    }
+    let model = Model::new(stream, &numbers, DType::Bf16, Layout::Packed)?;
+    let live = numbers.live_rows();
+    let run = || -> Result<Vec<Vec<u32>>> {
+        let part = |shape: &[usize]| {
+            let values = vec![0.0; shape.iter().product()];
+            grouped(stream, Layout::Packed, shape, DType::F32, &values)
+        };
+        let (mut dw, mut db) = (part(&[3, N, K])?, part(&[3, N])?);
+        let options = model.row_scaled();
+        let (y, saved) = model.layer.forward(stream, &model.x, &model.splits, options)?;
+        let options = BackwardOptions {
+            dw: GradSink::Accumulate(&mut dw).into(),
+            db: Some(GradSink::Accumulate(&mut db)),
+            ..BackwardOptions::default()
+        };
+        let grads = model.layer.backward_with(stream, saved, &model.dy, options)?;
+        let dscales = grads.dscales.expect("row scales").to_f32(stream)?;
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
+        Ok(vec![
+            bits(&y.to_f32(stream)?[..live * N]),
+            bits(&read(stream, &dw)?),
+            bits(&read(stream, &db)?),
+            bits(&dscales[..live]),
+        ])
+    };
+    let first = run()?;
+    for _ in 0..3 {
+        assert_eq!(run()?, first);
     }
     Ok(())
 }
