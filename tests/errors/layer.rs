@@ -88,15 +88,15 @@ const LAYER: &[Refusal] = &[
         let (layer, saved) = after_forward(s, None)?;
         layer.backward(s, saved, &Tensor::zeros(s, &[ROWS, N], DType::F16)?).map(drop)
     }),
-    ("a layer of other sizes saved", "comes from a layer of other sizes", INVALID, |s| {
+    ("another layer saved, of other sizes", "comes from a layer of other sizes", INVALID, |s| {
         let (_, saved) = after_forward(s, None)?;
-        let config = Config { in_features: 2 * K, ..CONFIG };
-        let other = GroupedLinear::new(s, config, packed(s, &[GROUPS, N, 2 * K])?, None)?;
-        // The gradient of the tokens alone would fit.
+        let config = Config { groups: GROUPS + 1, ..CONFIG };
+        let other = GroupedLinear::new(s, config, packed(s, &[GROUPS + 1, N, K])?, None)?;
+        // The gradient of the tokens alone would fit, and be that of the other layer.
         let options = BackwardOptions { dw: Wgrad::Skip, ..BackwardOptions::default() };
         other.backward_with(s, saved, &floats(s, &[ROWS, N])?, options).map(drop)
     }),
-    ("a layer with a bias saved", "comes from a layer of other sizes", INVALID, |s| {
+    ("another layer saved, with a bias", "comes from a layer of other sizes", INVALID, |s| {
         let (_, saved) = after_forward(s, Some(packed(s, &[GROUPS, N])?))?;
         layer(s)?.backward(s, saved, &floats(s, &[ROWS, N])?).map(drop)
     }),

@@ -6,7 +6,7 @@ use grouped_linear::{
 };
 
 use crate::engines::Test;
-use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, sum};
+use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, same, sum};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("two backwards of tied weights add up", |e, s| tied_weights(s).expect(e)),
@@ -44,8 +44,9 @@ fn tied_weights(stream: &Stream) -> Result<()> {
             let sinks = sinks(GradSink::Accumulate(&mut dw), GradSink::Accumulate(&mut db));
             model.layer.backward_with(stream, saved, &model.dy, sinks)?;
         }
-        assert_eq!(read(stream, &dw)?, sum(&[before_w, first.dw(), second.dw()]), "{layout:?}");
-        assert_eq!(read(stream, &db)?, sum(&[before_b, first.db(), second.db()]), "{layout:?}");
+        let (dw, db) = (read(stream, &dw)?, read(stream, &db)?);
+        same(format!("dw, {layout:?}"), &dw, &sum(&[before_w, first.dw(), second.dw()]));
+        same(format!("db, {layout:?}"), &db, &sum(&[before_b, first.db(), second.db()]));
     }
     Ok(())
 }
@@ -68,8 +69,8 @@ fn microbatches(stream: &Stream) -> Result<()> {
                 Model::of(stream, layer.clone(), batch)?.step(stream, sinks(dw, db))?;
             }
             let what = format!("{layout:?}, step {step}");
-            assert_eq!(read(stream, &dw)?, sum(&batches.each_ref().map(Numbers::dw)), "{what}");
-            assert_eq!(read(stream, &db)?, sum(&batches.each_ref().map(Numbers::db)), "{what}");
+            same(&what, &read(stream, &dw)?, &sum(&batches.each_ref().map(Numbers::dw)));
+            same(&what, &read(stream, &db)?, &sum(&batches.each_ref().map(Numbers::db)));
         }
     }
     Ok(())
@@ -83,8 +84,8 @@ fn wide_main_grad(stream: &Stream) -> Result<()> {
     let mut dw = grouped(stream, Layout::Packed, &[groups, N, K], DType::F32, &before[0])?;
     let mut db = grouped(stream, Layout::Packed, &[groups, N], DType::F32, &before[1])?;
     model.step(stream, sinks(GradSink::Accumulate(&mut dw), GradSink::Accumulate(&mut db)))?;
-    assert_eq!(read(stream, &dw)?, sum(&[before[0].clone(), numbers.dw()]));
-    assert_eq!(read(stream, &db)?, sum(&[before[1].clone(), numbers.db()]));
+    same("dw", &read(stream, &dw)?, &sum(&[before[0].clone(), numbers.dw()]));
+    same("db", &read(stream, &db)?, &sum(&[before[1].clone(), numbers.db()]));
     Ok(())
 }
 
@@ -110,8 +111,8 @@ fn other_types(stream: &Stream) -> Result<()> {
             let types = [&grads.dw, &grads.db].map(|one| one.as_ref().map(GroupedTensor::dtype));
             assert_eq!(types, [Some(sink); 2], "{what}");
         }
-        assert_eq!(read(stream, &dw)?, sum(&[numbers.dw(), numbers.dw()]), "{what}");
-        assert_eq!(read(stream, &db)?, sum(&[numbers.db(), numbers.db()]), "{what}");
+        same(&what, &read(stream, &dw)?, &sum(&[numbers.dw(), numbers.dw()]));
+        same(&what, &read(stream, &db)?, &sum(&[numbers.db(), numbers.db()]));
     }
     Ok(())
 }
@@ -132,8 +133,8 @@ fn overwrite(stream: &Stream) -> Result<()> {
             panic!("{layout:?}: backward gave no gradient");
         };
         // Zeros for group 1, which has no rows.
-        assert_eq!(read(stream, &dw)?, numbers.dw(), "{layout:?}");
-        assert_eq!(read(stream, &db)?, numbers.db(), "{layout:?}");
+        same(format!("dw, {layout:?}"), &read(stream, &dw)?, &numbers.dw());
+        same(format!("db, {layout:?}"), &read(stream, &db)?, &numbers.db());
         for (buffer, handle) in [(&dw, &dw_again), (&db, &db_again)] {
             for group in 0..groups {
                 let mut part = buffer.group(group)?;

@@ -8,7 +8,7 @@ use grouped_linear::{
 use half::bf16;
 
 use crate::engines::Test;
-use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read};
+use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, same};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("outputs are written in place, inside a larger arena", |e, s| in_place(s).expect(e)),
@@ -51,9 +51,9 @@ impl Lent {
         let got = self.arena.to_f32(stream)?;
         let (before, rest) = got.split_at(AROUND);
         let (written, after) = rest.split_at(want.len());
-        assert_eq!(written, want, "{what}");
+        same(what, written, want);
         let mut others = before.iter().chain(after);
-        assert!(others.all(|&value| value == SENTINEL), "{what}: more was written: {got:?}");
+        assert!(others.all(|&value| value == SENTINEL), "{what}: more was written");
         if let Some(handle) = handle {
             self.arena.clone().fill_zero(stream)?;
             let read = handle.to_f32(stream)?;
@@ -106,15 +106,15 @@ fn check_step(
         Ok(tensor.to_f32(stream)?.into_iter().take(numbers.live_rows() * columns).collect())
     };
     let (y, saved) = model.forward(stream)?;
-    assert_eq!(live(&y, N)?, numbers.y(), "{what}: y");
+    same(format!("{what}: y"), &live(&y, N)?, &numbers.y());
     let grads = model.layer.backward(stream, saved, &model.dy)?;
-    assert_eq!(live(&grads.dx, K)?, numbers.dx(), "{what}: dx");
-    assert_eq!(read(stream, &grads.dw)?, numbers.dw(), "{what}: dw");
-    assert_eq!(read(stream, &grads.db.expect("a bias"))?, numbers.db(), "{what}: db");
+    same(format!("{what}: dx"), &live(&grads.dx, K)?, &numbers.dx());
+    same(format!("{what}: dw"), &read(stream, &grads.dw)?, &numbers.dw());
+    same(format!("{what}: db"), &read(stream, &grads.db.expect("a bias"))?, &numbers.db());
     let options = model.row_scaled();
     let (_, saved) = model.layer.forward(stream, &model.x, &model.splits, options)?;
     let dscales = model.layer.backward(stream, saved, &model.dy)?.dscales.expect("row scales");
-    assert_eq!(live(&dscales, 1)?, numbers.dscales(), "{what}: dscales");
+    same(format!("{what}: dscales"), &live(&dscales, 1)?, &numbers.dscales());
     Ok(())
 }
 
@@ -151,8 +151,8 @@ fn empty_experts(stream: &Stream) -> Result<()> {
             let want = |gradient: Vec<f32>| -> Vec<f32> {
                 gradient.into_iter().map(|value| value + kept).collect()
             };
-            assert_eq!(read(stream, &dw)?, want(numbers.dw()), "{what}, add {add}");
-            assert_eq!(read(stream, &db)?, want(numbers.db()), "{what}, add {add}");
+            same(format!("{what}: dw, add {add}"), &read(stream, &dw)?, &want(numbers.dw()));
+            same(format!("{what}: db, add {add}"), &read(stream, &db)?, &want(numbers.db()));
         }
     }
     Ok(())
@@ -190,7 +190,7 @@ fn one_rounding(stream: &Stream) -> Result<()> {
         let options = ForwardOptions { bias, ..ForwardOptions::default() };
         let (y, _) = layer.forward(stream, &x, &Splits::host(&[rows])?, options)?;
         let y: Vec<f32> = y.to_vec::<bf16>(stream)?.into_iter().map(bf16::to_f32).collect();
-        assert_eq!(y, vec![1.0 + STEP; rows * N], "{bias:?}");
+        same(format!("{bias:?}"), &y, &vec![1.0 + STEP; rows * N]);
     }
     Ok(())
 }
@@ -231,7 +231,7 @@ fn same_bits(stream: &Stream) -> Result<()> {
     };
     let first = run()?;
     for _ in 0..3 {
-        assert_eq!(run()?, first);
+        assert!(run()? == first, "two runs differ");
     }
     Ok(())
 }

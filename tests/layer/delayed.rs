@@ -7,7 +7,7 @@ use grouped_linear::{
 };
 
 use crate::engines::Test;
-use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, sum};
+use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, same, sum};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("delay changes nothing but the time of dw", |e, s| all_but_dw(s).expect(e)),
@@ -42,14 +42,15 @@ fn all_but_dw(stream: &Stream) -> Result<()> {
                 tensor.map(|tensor| tensor.to_f32(stream)).transpose()?.unwrap_or_default();
             Ok(values.into_iter().take(numbers.live_rows() * columns).collect())
         };
-        assert_eq!(live(grads.dx.as_ref(), K)?, numbers.dx(), "{what}");
-        assert_eq!(live(grads.dscales.as_ref(), 1)?, numbers.dscales(), "{what}");
+        same(format!("dx, {what}"), &live(grads.dx.as_ref(), K)?, &numbers.dx());
+        let dscales = live(grads.dscales.as_ref(), 1)?;
+        same(format!("dscales, {what}"), &dscales, &numbers.dscales());
         let (now, later) = (whole.db.expect("a bias"), grads.db.expect("a bias"));
-        assert_eq!(read(stream, &later)?, read(stream, &now)?, "{what}");
+        same(format!("db, {what}"), &read(stream, &later)?, &read(stream, &now)?);
         let mut pending = grads.pending.expect("it was asked for");
         let dw = pending.run(stream, GradSink::New)?;
-        assert_eq!(read(stream, &dw)?, numbers.dw(), "{what}");
-        assert_eq!(read(stream, &dw)?, read(stream, &whole.dw)?, "{what}");
+        same(format!("dw, {what}"), &read(stream, &dw)?, &numbers.dw());
+        same(format!("dw at once, {what}"), &read(stream, &whole.dw)?, &numbers.dw());
     }
     Ok(())
 }
@@ -67,12 +68,12 @@ fn tied_weights(stream: &Stream) -> Result<()> {
         for model in [&here, &there] {
             store.extend(model.step(stream, DELAYED)?.pending);
         }
-        assert_eq!(read(stream, &main_grad)?, before, "{layout:?}: written before its time");
+        same("before its time", &read(stream, &main_grad)?, &before);
         store.run_next(stream, GradSink::Accumulate(&mut main_grad))?;
         store.run_next(stream, GradSink::Accumulate(&mut main_grad))?;
         assert!(store.is_empty());
         let want = sum(&[before, first.dw(), second.dw()]);
-        assert_eq!(read(stream, &main_grad)?, want, "{layout:?}");
+        same(format!("{layout:?}"), &read(stream, &main_grad)?, &want);
     }
     Ok(())
 }
@@ -88,7 +89,7 @@ fn in_order(stream: &Stream) -> Result<()> {
     }
     for numbers in &all {
         let dw = store.run_next(stream, GradSink::New)?;
-        assert_eq!(read(stream, &dw)?, numbers.dw());
+        same("dw", &read(stream, &dw)?, &numbers.dw());
     }
     assert!(store.is_empty());
     Ok(())
@@ -111,6 +112,6 @@ fn outlives_its_layer(stream: &Stream) -> Result<()> {
     let zeros = Tensor::zeros(stream, &[GROUPS, N, K], DType::F32)?;
     let mut main_grad = GroupedTensor::packed(zeros)?;
     pending.run(stream, GradSink::Accumulate(&mut main_grad))?;
-    assert_eq!(read(stream, &main_grad)?, numbers.dw());
+    same("dw", &read(stream, &main_grad)?, &numbers.dw());
     Ok(())
 }

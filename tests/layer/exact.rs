@@ -1,6 +1,8 @@
 //! Layers over small integers. All sums are exact in every element type, whatever their order, so
 //! that results are compared to the bit with plain loops.
 
+use std::fmt::Display;
+
 use grouped_linear::conformance::Generator;
 use grouped_linear::{
     BackwardOptions, BiasUse, Config, DType, ForwardOptions, GroupedLinear, GroupedTensor, Result,
@@ -223,4 +225,13 @@ pub(crate) fn sum(parts: &[Vec<f32>]) -> Vec<f32> {
         total.iter().zip(part).map(|(a, b)| a + b).collect()
     };
     parts[1..].iter().fold(parts[0].clone(), add)
+}
+
+/// Both must hold the same values; shows the first that differs, not all.
+#[track_caller]
+pub(crate) fn same(what: impl Display, got: &[f32], want: &[f32]) {
+    assert_eq!(got.len(), want.len(), "{what}: number of elements");
+    if let Some(index) = (0..got.len()).find(|&index| got[index] != want[index]) {
+        panic!("{what}: element {index} is {}, {} is right", got[index], want[index]);
+    }
 }

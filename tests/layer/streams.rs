@@ -5,7 +5,7 @@ use std::thread;
 use grouped_linear::{DType, Device, Result, Stream};
 
 use crate::engines::Test;
-use crate::exact::{K, Layout, Model, N, Numbers, read};
+use crate::exact::{K, Layout, Model, N, Numbers, read, same};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("two streams by turns do not disturb each other", |e, s| by_turns(s).expect(e)),
@@ -25,10 +25,11 @@ fn step(stream: &Stream, number: u64) -> Result<()> {
     let (y, saved) = model.forward(stream)?;
     let grads = model.layer.backward(stream, saved, &model.dy)?;
     let live = numbers.live_rows();
-    assert_eq!(y.to_f32(stream)?[..live * N], numbers.y(), "y of step {number}");
-    assert_eq!(grads.dx.to_f32(stream)?[..live * K], numbers.dx(), "dx of step {number}");
-    assert_eq!(read(stream, &grads.dw)?, numbers.dw(), "dw of step {number}");
-    assert_eq!(read(stream, &grads.db.expect("a bias"))?, numbers.db(), "db of step {number}");
+    same(format!("y of step {number}"), &y.to_f32(stream)?[..live * N], &numbers.y());
+    same(format!("dx of step {number}"), &grads.dx.to_f32(stream)?[..live * K], &numbers.dx());
+    same(format!("dw of step {number}"), &read(stream, &grads.dw)?, &numbers.dw());
+    let db = grads.db.expect("a bias");
+    same(format!("db of step {number}"), &read(stream, &db)?, &numbers.db());
     Ok(())
 }
 
@@ -47,11 +48,12 @@ fn by_turns(stream: &Stream) -> Result<()> {
     for (index, (y, grads)) in [(y0, grads0), (y1, grads1)].into_iter().enumerate() {
         let (stream, numbers) = (streams[index], &numbers[index]);
         let live = numbers.live_rows();
-        assert_eq!(y.to_f32(stream)?[..live * N], numbers.y(), "y of stream {index}");
-        assert_eq!(grads.dx.to_f32(stream)?[..live * K], numbers.dx(), "dx of stream {index}");
-        assert_eq!(read(stream, &grads.dw)?, numbers.dw(), "dw of stream {index}");
+        same(format!("y of stream {index}"), &y.to_f32(stream)?[..live * N], &numbers.y());
+        let dx = grads.dx.to_f32(stream)?;
+        same(format!("dx of stream {index}"), &dx[..live * K], &numbers.dx());
+        same(format!("dw of stream {index}"), &read(stream, &grads.dw)?, &numbers.dw());
         let db = grads.db.expect("a bias");
-        assert_eq!(read(stream, &db)?, numbers.db(), "db of stream {index}");
+        same(format!("db of stream {index}"), &read(stream, &db)?, &numbers.db());
     }
     Ok(())
 }
