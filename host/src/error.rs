@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     WrongDevice { what: &'static str, got: String, want: String },
     #[error("{0}")]
     Unsupported(String),
+    #[error("operation {index} ({kind}): {source}")]
+    InOperation { index: usize, kind: &'static str, source: Error },
     #[error("splits: group {group} has {value} rows; every split must be 0 or more")]
     NegativeSplit { group: u32, value: i64 },
     #[error(
@@ -73,12 +75,28 @@ pub(crate) enum Kind {
 }
 
 impl Error {
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    /// An argument is wrong. The message says what was given, what is needed and what to do; for
+    /// operations that are added to this crate's ([`ops::Function`](crate::ops::Function)).
+    pub fn invalid(message: impl Into<String>) -> Self {
         Kind::Invalid(message.into()).into()
     }
 
-    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+    /// What was asked is sound, but cannot be done here. As [`Error::invalid`].
+    pub fn unsupported(message: impl Into<String>) -> Self {
         Kind::Unsupported(message.into()).into()
+    }
+
+    /// The same error, with the operation of a pipeline where it arose.
+    pub(crate) fn in_operation(self, index: usize, kind: &'static str) -> Self {
+        Kind::InOperation { index, kind, source: self }.into()
+    }
+
+    /// Why, wherever it arose.
+    fn kind(&self) -> &Kind {
+        match &*self.0 {
+            Kind::InOperation { source, .. } => source.kind(),
+            kind => kind,
+        }
     }
 
     pub(crate) fn shape(
@@ -100,7 +118,7 @@ impl Error {
     /// An argument is wrong: shape, element type, device, overlap or value.
     pub fn is_invalid_argument(&self) -> bool {
         matches!(
-            *self.0,
+            self.kind(),
             Kind::Invalid(_)
                 | Kind::Shape { .. }
                 | Kind::Strides { .. }
@@ -113,30 +131,30 @@ impl Error {
 
     /// The splits are wrong: negative, or more rows than the buffer has.
     pub fn is_bad_splits(&self) -> bool {
-        matches!(*self.0, Kind::NegativeSplit { .. } | Kind::TooManyRows { .. })
+        matches!(self.kind(), Kind::NegativeSplit { .. } | Kind::TooManyRows { .. })
     }
 
     /// What was asked is sound, but this device or version cannot do it.
     pub fn is_unsupported(&self) -> bool {
-        matches!(*self.0, Kind::Unsupported(_) | Kind::OldDriver { .. })
+        matches!(self.kind(), Kind::Unsupported(_) | Kind::OldDriver { .. })
     }
 
     /// No CUDA driver, or no GPU, was found.
     pub fn is_no_driver(&self) -> bool {
-        matches!(*self.0, Kind::NoDriver(_))
+        matches!(self.kind(), Kind::NoDriver(_))
     }
 
     /// The device had not enough memory.
     pub fn is_out_of_memory(&self) -> bool {
         matches!(
-            *self.0,
+            self.kind(),
             Kind::OutOfMemory { .. } | Kind::Driver { code: DRIVER_OUT_OF_MEMORY, .. }
         )
     }
 
     /// The shape that was given, where a shape or its strides are what is wrong.
     pub fn given_shape(&self) -> Option<&[usize]> {
-        match &*self.0 {
+        match self.kind() {
             Kind::Shape { got: shape, .. } | Kind::Strides { shape, .. } => Some(shape),
             _ => None,
         }
@@ -144,7 +162,7 @@ impl Error {
 
     /// The strides that were given, in elements, where they are what is wrong.
     pub fn given_strides(&self) -> Option<&[isize]> {
-        match &*self.0 {
+        match self.kind() {
             Kind::Strides { strides, .. } => Some(strides),
             _ => None,
         }
@@ -152,7 +170,7 @@ impl Error {
 
     /// The emulator's report, where work on an emulated GPU failed.
     pub fn emulator_report(&self) -> Option<&str> {
-        match &*self.0 {
+        match self.kind() {
             Kind::Emulated { report, .. } => Some(report),
             _ => None,
         }
@@ -160,7 +178,7 @@ impl Error {
 
     /// The driver's code, where a driver call failed.
     pub fn driver_code(&self) -> Option<u32> {
-        match *self.0 {
+        match *self.kind() {
             Kind::Driver { code, .. } => Some(code),
             _ => None,
         }

@@ -62,6 +62,7 @@ pub mod checkpoint;
 pub mod conformance;
 mod error;
 pub mod interop;
+pub mod ops;
 mod ptx;
 pub mod reference;
 mod splits;

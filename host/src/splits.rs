@@ -90,6 +90,15 @@ impl Splits {
         }
     }
 
+    /// Whether the two always give the same counts.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Host(a), Source::Host(b)) => Arc::ptr_eq(a, b) || a.counts == b.counts,
+            (Source::Device(a), Source::Device(b)) => a.same_as(b) && a.dtype() == b.dtype(),
+            _ => false,
+        }
+    }
+
     /// Bytes of one split as the kernels read it.
     pub(crate) fn bytes_each(&self) -> u32 {
         match &self.0 {

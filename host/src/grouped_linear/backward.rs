@@ -114,7 +114,7 @@ impl GroupedLinear {
         options: BackwardOptions<'_>,
     ) -> Result<SelectedGrads> {
         let config = self.config;
-        check_options(self, stream, &saved, dy, &options)?;
+        self.check_sinks(stream, &saved, Some(dy), &options)?;
         let Saved { rows, needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
         let mut grads = SelectedGrads::default();
 
@@ -160,71 +160,74 @@ impl GroupedLinear {
         }
         Ok(grads)
     }
-}
 
-/// Refuses what would be refused half-way.
-fn check_options(
-    layer: &GroupedLinear,
-    stream: &Stream,
-    saved: &Saved,
-    dy: &Tensor,
-    options: &BackwardOptions<'_>,
-) -> Result<()> {
-    check_origin(layer, saved)?;
-    let config = &layer.config;
-    let output = config.output(saved.rows);
-    dy.check("dy", &output.shape, output.dtype, stream)?;
-    let mut overlaps = Overlaps::default();
-    overlaps.read([dy].into_iter().chain(&saved.x).chain(&saved.bias_row_scales));
-    overlaps.read(saved.splits.device_tensor());
-    for parameter in [&saved.weights, &saved.bias].into_iter().flatten() {
-        overlaps.read(parameter.tensors());
-    }
-    // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
-    for parameter in [&layer.weights].into_iter().chain(&layer.bias) {
-        overlaps.read(parameter.tensors());
-    }
+    /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits is
+    /// for later to say.
+    pub(crate) fn check_sinks(
+        &self,
+        stream: &Stream,
+        saved: &Saved,
+        dy: Option<&Tensor>,
+        options: &BackwardOptions<'_>,
+    ) -> Result<()> {
+        check_origin(self, saved)?;
+        let config = &self.config;
+        if let Some(dy) = dy {
+            let output = config.output(saved.rows);
+            dy.check("dy", &output.shape, output.dtype, stream)?;
+        }
+        let mut overlaps = Overlaps::default();
+        overlaps.read(dy.into_iter().chain(&saved.x).chain(&saved.bias_row_scales));
+        overlaps.read(saved.splits.device_tensor());
+        for parameter in [&saved.weights, &saved.bias].into_iter().flatten() {
+            overlaps.read(parameter.tensors());
+        }
+        // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
+        for parameter in [&self.weights].into_iter().chain(&self.bias) {
+            overlaps.read(parameter.tensors());
+        }
 
-    let plan = |problem, outputs: &[Tensor]| {
-        check_outputs(&Plan::new(problem, stream.device().target())?, outputs)
-    };
-    if let RowSink::Into(dx) = &options.dx {
-        operand(&saved.weights, "dx")?;
-        let input = config.input(saved.rows);
-        dx.check("dx", &input.shape, dx.dtype(), stream)?;
-        let problem = config.product(Pass::Dgrad, saved.rows, dx.dtype(), saved.kernel);
-        plan(problem, std::slice::from_ref(&**dx))?;
-        overlaps.write([&**dx]);
-    }
-    match &options.dw {
-        Wgrad::Now(sink) => {
-            if let Some(dw) = sink.buffer() {
-                operand(&saved.x, "dw")?;
-                dw.check_packed("dw", &config.weights(), stream)?;
-                let problem = config.product(Pass::Wgrad, saved.rows, dw.dtype(), saved.kernel);
-                plan(problem, dw.tensors())?;
-                overlaps.write(dw.tensors());
+        let plan = |problem, outputs: &[Tensor]| {
+            check_outputs(&Plan::new(problem, stream.device().target())?, outputs)
+        };
+        if let RowSink::Into(dx) = &options.dx {
+            operand(&saved.weights, "dx")?;
+            let input = config.input(saved.rows);
+            dx.check("dx", &input.shape, dx.dtype(), stream)?;
+            let problem = config.product(Pass::Dgrad, saved.rows, dx.dtype(), saved.kernel);
+            plan(problem, std::slice::from_ref(&**dx))?;
+            overlaps.write([&**dx]);
+        }
+        match &options.dw {
+            Wgrad::Now(sink) => {
+                if let Some(dw) = sink.buffer() {
+                    operand(&saved.x, "dw")?;
+                    dw.check_packed("dw", &config.weights(), stream)?;
+                    let problem = config.product(Pass::Wgrad, saved.rows, dw.dtype(), saved.kernel);
+                    plan(problem, dw.tensors())?;
+                    overlaps.write(dw.tensors());
+                }
             }
+            Wgrad::Delayed => operand(&saved.x, "dw").map(drop)?,
+            Wgrad::Skip => {}
         }
-        Wgrad::Delayed => operand(&saved.x, "dw").map(drop)?,
-        Wgrad::Skip => {}
-    }
-    if let Some(db) = options.db.as_ref().and_then(GradSink::buffer) {
-        if !saved.needs.db {
-            return Err(not_saved("db"));
+        if let Some(db) = options.db.as_ref().and_then(GradSink::buffer) {
+            if !saved.needs.db {
+                return Err(not_saved("db"));
+            }
+            let problem = config.dbias(saved.rows, db.dtype());
+            db.check_packed("db", &problem.output(), stream)?;
+            plan(problem, db.tensors())?;
+            overlaps.write(db.tensors());
         }
-        let problem = config.dbias(saved.rows, db.dtype());
-        db.check_packed("db", &problem.output(), stream)?;
-        plan(problem, db.tensors())?;
-        overlaps.write(db.tensors());
+        if let RowSink::Into(gradient) = &options.dscales {
+            let bias = operand(&saved.bias, "dscales")?;
+            let want = config.dscales(saved.rows, bias.dtype()).output();
+            gradient.check("dscales", &want.shape, want.dtype, stream)?;
+            overlaps.write([&**gradient]);
+        }
+        overlaps.check()
     }
-    if let RowSink::Into(gradient) = &options.dscales {
-        let bias = operand(&saved.bias, "dscales")?;
-        let want = config.dscales(saved.rows, bias.dtype()).output();
-        gradient.check("dscales", &want.shape, want.dtype, stream)?;
-        overlaps.write([&**gradient]);
-    }
-    overlaps.check()
 }
 
 /// Refuses what another layer saved: gradients would have its shapes, or silently be left out.

@@ -1,13 +1,13 @@
 //! Forward.
 
-use super::GroupedLinear;
 use super::functional::{FpropArgs, GemmOptions, fprop};
 use super::saved::Saved;
+use super::{Config, GroupedLinear};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::KernelChoice;
 use crate::splits::Splits;
-use crate::tensor::Tensor;
+use crate::tensor::{DType, GroupedTensor, Tensor};
 
 /// What forward does with the layer's bias.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,9 +54,31 @@ pub struct ForwardOptions<'a> {
     pub kernel: KernelChoice,
 }
 
-impl BiasUse<'_> {
-    pub(super) fn is_row_scaled(&self) -> bool {
-        matches!(self, Self::RowScaled(_))
+/// [`BiasUse`] without memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BiasMode {
+    Add,
+    RowScaled,
+    Leave,
+}
+
+/// [`ForwardOptions`] without memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallSpec {
+    pub(crate) bias: BiasMode,
+    pub(crate) needs: Needs,
+    pub(crate) kernel: KernelChoice,
+}
+
+impl From<&ForwardOptions<'_>> for CallSpec {
+    fn from(options: &ForwardOptions<'_>) -> Self {
+        let &ForwardOptions { bias, needs, kernel } = options;
+        let bias = match bias {
+            BiasUse::Add => BiasMode::Add,
+            BiasUse::RowScaled(_) => BiasMode::RowScaled,
+            BiasUse::Leave => BiasMode::Leave,
+        };
+        Self { bias, needs, kernel }
     }
 }
 
@@ -93,45 +115,77 @@ impl GroupedLinear {
         options: ForwardOptions<'_>,
         y: &mut Tensor,
     ) -> Result<Saved> {
+        self.forward_product(stream, x, splits, options, y)?;
+        Ok(self.keep(x, splits, options))
+    }
+
+    /// Computes, and keeps nothing.
+    pub(crate) fn forward_product(
+        &self,
+        stream: &Stream,
+        x: &Tensor,
+        splits: &Splits,
+        options: ForwardOptions<'_>,
+        y: &mut Tensor,
+    ) -> Result<()> {
         self.check_input(x, splits)?;
-        let ForwardOptions { bias, kernel, .. } = options;
-        let (bias, bias_row_scales) = match bias {
-            BiasUse::Add => (self.bias.as_ref(), None),
-            BiasUse::RowScaled(scales) => (self.bias.as_ref(), Some(scales)),
-            BiasUse::Leave => (None, None),
-        };
-        let gemm = GemmOptions { kernel, ..GemmOptions::default() };
+        let (bias, bias_row_scales) = self.bias_operands(options.bias);
+        let gemm = GemmOptions { kernel: options.kernel, ..GemmOptions::default() };
         let weights = &self.weights;
         let args = FpropArgs { x, weights, splits, bias, bias_row_scales, options: gemm };
-        fprop(stream, &args, y)?;
+        fprop(stream, &args, y)
+    }
 
-        let (_, needs) = self.effective(&options);
-        Ok(Saved {
+    /// Keeps what backward needs of a forward with these arguments.
+    pub(crate) fn keep(&self, x: &Tensor, splits: &Splits, options: ForwardOptions<'_>) -> Saved {
+        let (bias, bias_row_scales) = self.bias_operands(options.bias);
+        let (_, needs) = self.effective((&options).into());
+        Saved {
             config: self.config,
             rows: x.shape()[0],
             needs,
             x: needs.dw.then(|| x.clone()),
-            weights: needs.dx.then(|| weights.clone()),
+            weights: needs.dx.then(|| self.weights.clone()),
             bias: bias.filter(|_| needs.dscales).cloned(),
             bias_row_scales: bias_row_scales.filter(|_| needs.db).cloned(),
             splits: splits.clone(),
-            kernel,
-        })
+            kernel: options.kernel,
+        }
+    }
+
+    /// The bias that forward adds, and its row scales.
+    fn bias_operands<'a>(
+        &'a self,
+        bias: BiasUse<'a>,
+    ) -> (Option<&'a GroupedTensor>, Option<&'a Tensor>) {
+        match bias {
+            BiasUse::Add => (self.bias.as_ref(), None),
+            BiasUse::RowScaled(scales) => (self.bias.as_ref(), Some(scales)),
+            BiasUse::Leave => (None, None),
+        }
     }
 
     fn check_input(&self, x: &Tensor, splits: &Splits) -> Result<()> {
-        let k = self.config.in_features;
-        if x.shape().len() != 2 || x.shape()[1] != k {
-            return Err(Error::shape("x", x.shape(), format!("[rows, {k}]")));
+        self.check_input_spec(x.shape(), x.dtype(), splits.groups())
+    }
+
+    /// What can be said of the input without its memory.
+    pub(crate) fn check_input_spec(
+        &self,
+        x: &[usize],
+        dtype: DType,
+        split_count: usize,
+    ) -> Result<()> {
+        let Config { groups, in_features: k, dtype: own, .. } = self.config;
+        if x.len() != 2 || x[1] != k {
+            return Err(Error::shape("x", x, format!("[rows, {k}]")));
         }
-        if x.dtype() != self.config.dtype {
-            return Err(Error::dtype("x", x.dtype(), self.config.dtype.to_string()));
+        if dtype != own {
+            return Err(Error::dtype("x", dtype, own.to_string()));
         }
-        if splits.groups() != self.config.groups {
+        if split_count != groups {
             return Err(Error::invalid(format!(
-                "splits: {} were given, the layer has {} groups",
-                splits.groups(),
-                self.config.groups
+                "splits: {split_count} were given, the layer has {groups} groups"
             )));
         }
         Ok(())

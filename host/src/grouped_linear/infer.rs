@@ -1,8 +1,8 @@
 //! Shapes and types of everything an operation gives, from sizes alone. What allocates asks here,
 //! too, so that what is inferred is what is made.
 
-use super::forward::Needs;
-use super::{BiasUse, Config, ForwardOptions, GroupedLinear};
+use super::forward::{BiasMode, CallSpec, Needs};
+use super::{Config, ForwardOptions, GroupedLinear};
 use crate::plan::{
     BiasKind, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Plan, Problem, Target,
 };
@@ -88,13 +88,17 @@ impl GroupedLinear {
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
     pub fn infer(&self, rows: usize, options: &ForwardOptions<'_>) -> LayerSpecs {
+        self.infer_call(rows, options.into())
+    }
+
+    pub(crate) fn infer_call(&self, rows: usize, call: CallSpec) -> LayerSpecs {
         let config = &self.config;
-        let (bias, needs) = self.effective(options);
+        let (bias, needs) = self.effective(call);
         let row_scales = || TensorSpec { shape: vec![rows], dtype: DType::F32 };
         LayerSpecs {
             y: config.output(rows),
             saved_x: needs.dw.then(|| config.input(rows)),
-            saved_row_scales: (needs.db && options.bias.is_row_scaled()).then(row_scales),
+            saved_row_scales: (needs.db && call.bias == BiasMode::RowScaled).then(row_scales),
             dx: needs.dx.then(|| config.input(rows)),
             dw: needs.dw.then(|| config.weights()),
             db: bias.filter(|_| needs.db).map(|bias| config.dbias(rows, bias).output()),
@@ -129,14 +133,26 @@ impl GroupedLinear {
         options: &ForwardOptions<'_>,
         captured: bool,
     ) -> Option<String> {
+        let host_splits = splits.counts().is_some();
+        self.unsupported_call(target, rows, host_splits, options.into(), captured)
+    }
+
+    pub(crate) fn unsupported_call(
+        &self,
+        target: Target,
+        rows: usize,
+        host_splits: bool,
+        call: CallSpec,
+        captured: bool,
+    ) -> Option<String> {
         if captured && target.gpu.is_none() {
             return Some("the CPU reference records no graphs".to_owned());
         }
-        if captured && splits.counts().is_some() {
+        if captured && host_splits {
             return Some(HOST_SPLITS_IN_GRAPH.to_owned());
         }
-        let (config, (bias, needs)) = (&self.config, self.effective(options));
-        let product = |pass| config.product(pass, rows, config.dtype, options.kernel);
+        let (config, (bias, needs)) = (&self.config, self.effective(call));
+        let product = |pass| config.product(pass, rows, config.dtype, call.kernel);
         let problems = [
             Some(product(Pass::Fprop)),
             needs.dx.then(|| product(Pass::Dgrad)),
@@ -149,14 +165,14 @@ impl GroupedLinear {
     }
 
     /// The type of the bias that forward adds, and the gradients that there can be.
-    pub(super) fn effective(&self, options: &ForwardOptions<'_>) -> (Option<DType>, Needs) {
-        let bias = match options.bias {
-            BiasUse::Leave => None,
-            BiasUse::Add | BiasUse::RowScaled(_) => self.bias.as_ref(),
+    pub(super) fn effective(&self, call: CallSpec) -> (Option<DType>, Needs) {
+        let bias = match call.bias {
+            BiasMode::Leave => None,
+            BiasMode::Add | BiasMode::RowScaled => self.bias.as_ref(),
         };
-        let Needs { dx, dw, db, dscales } = options.needs;
+        let Needs { dx, dw, db, dscales } = call.needs;
         let db = db && bias.is_some();
-        let dscales = dscales && bias.is_some() && options.bias.is_row_scaled();
+        let dscales = dscales && bias.is_some() && call.bias == BiasMode::RowScaled;
         (bias.map(|bias| bias.dtype()), Needs { dx, dw, db, dscales })
     }
 }

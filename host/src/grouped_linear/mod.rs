@@ -14,6 +14,7 @@ mod tests;
 pub use self::backward::{BackwardOptions, Grads, SelectedGrads};
 pub use self::captured::{Captured, CapturedLayer};
 pub use self::delayed::{PendingWgrad, WgradStore};
+pub(crate) use self::forward::{BiasMode, CallSpec};
 pub use self::forward::{BiasUse, ForwardOptions, Needs};
 pub use self::infer::LayerSpecs;
 pub use self::saved::{Saved, SavedBytes};

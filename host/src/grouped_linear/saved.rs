@@ -71,6 +71,17 @@ impl Saved {
         }
     }
 
+    /// What lives on account of this value alone.
+    pub(crate) fn activations(&self) -> Vec<&Tensor> {
+        let tensors = self.x.iter().chain(&self.bias_row_scales);
+        tensors.chain(self.splits.device_tensor()).collect()
+    }
+
+    /// What the layer holds as well.
+    pub(crate) fn parameters(&self) -> Vec<&Tensor> {
+        self.weights.iter().chain(&self.bias).flat_map(GroupedTensor::tensors).collect()
+    }
+
     /// Which gradients forward was told to keep operands for.
     pub fn needs(&self) -> Needs {
         self.needs

@@ -307,6 +307,14 @@ impl Tensor {
         }
     }
 
+    /// Whether the two are handles to the same bytes.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        self.device == other.device
+            && self.memory.same_as(&other.memory)
+            && self.offset == other.offset
+            && self.byte_len() == other.byte_len()
+    }
+
     /// Whether the two tensors share at least one byte.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         if self.is_empty() || other.is_empty() || self.device != other.device {

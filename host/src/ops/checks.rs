@@ -1,0 +1,175 @@
+//! What is refused before a pipeline's first launch.
+
+use super::arguments::OpForward;
+use super::function::{AnySaved, Sink, Sinks, check_names};
+use super::names::X;
+use super::operation::Operation;
+use super::plan::{Planned, Runner};
+use super::value::Value;
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::plan::Overlaps;
+use crate::tensor::{GroupedTensor, Tensor};
+
+/// Arguments whose specs fit: devices, splits that the host knows, buffers for outputs, and overlaps.
+pub(super) fn forward<'a>(
+    stream: &Stream,
+    operations: impl Iterator<Item = &'a dyn Operation>,
+    planned: &Planned,
+    x: &Tensor,
+    calls: &[OpForward<'_>],
+) -> Result<()> {
+    x.check_device("x", stream)?;
+    let mut overlaps = Overlaps::default();
+    overlaps.read([x]);
+    let mut rows = x.shape().first().copied();
+    for (index, (operation, call)) in operations.zip(calls).enumerate() {
+        let spec = &planned.plan.specs[index].output;
+        let check = || {
+            for (name, value) in call.inputs.iter() {
+                match value {
+                    Value::Tensor(tensor) => tensor.check_device(name, stream)?,
+                    Value::Splits(splits) => {
+                        splits.check(splits.groups(), rows.unwrap_or(0), stream)?;
+                    }
+                    Value::Choice(_) => {}
+                }
+            }
+            match &call.output {
+                Some(output) => output.check("output", &spec.shape, spec.dtype, stream),
+                None => Ok(()),
+            }
+        };
+        check().map_err(|error| error.in_operation(index, operation.kind()))?;
+        for (_, value) in call.inputs.iter() {
+            overlaps.read(match value {
+                Value::Tensor(tensor) => Some(tensor),
+                Value::Splits(splits) => splits.device_tensor(),
+                Value::Choice(_) => None,
+            });
+        }
+        overlaps.read(operation.parameter_tensors());
+        overlaps.write(call.output.as_deref());
+        rows = spec.shape.first().copied();
+    }
+    overlaps.check().map_err(|_| {
+        Error::invalid(
+            "a buffer for an output overlaps another, or what the pipeline reads; give it memory of \
+             its own",
+        )
+    })
+}
+
+/// Names and kinds of sinks, whatever they point to.
+pub(super) fn sinks(
+    operations: &[&dyn Operation],
+    planned: &Planned,
+    sinks: &[Sinks<'_>],
+) -> Result<()> {
+    for (index, (operation, sinks)) in operations.iter().zip(sinks).enumerate() {
+        let specs = &planned.plan.specs[index].gradients;
+        let check = || {
+            check_names("gradient", sinks.names(), operation.gradients())?;
+            for (name, sink) in sinks.iter() {
+                let Some(spec) = specs.get(name) else {
+                    return Err(Error::invalid(format!(
+                        "the gradient of {name} is given a sink, but forward was told that nobody \
+                         wants it"
+                    )));
+                };
+                let consumed = name == X && consumed(planned, index);
+                match sink {
+                    Sink::Skip | Sink::Later if consumed => {
+                        return Err(Error::invalid(
+                            "the gradient of x is needed now, by the operation before",
+                        ));
+                    }
+                    Sink::Into(tensor) if consumed => {
+                        if tensor.shape() != spec.shape {
+                            return Err(Error::shape(
+                                "x",
+                                tensor.shape(),
+                                format!("{:?}", spec.shape),
+                            ));
+                        }
+                        if tensor.dtype() != spec.dtype {
+                            return Err(Error::dtype("x", tensor.dtype(), spec.dtype.to_string()));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        };
+        check().map_err(|error| error.in_operation(index, operation.kind()))?;
+    }
+    Ok(())
+}
+
+/// Whether an operation before `index` reads the gradient of its x.
+fn consumed(planned: &Planned, index: usize) -> bool {
+    planned.plan.specs[..index].iter().any(|specs| !specs.gradients.is_empty())
+}
+
+/// In a graph every gradient needs a buffer.
+pub(super) fn captured(
+    operations: &[&dyn Operation],
+    planned: &Planned,
+    runners: &[Runner],
+    sinks: &[Sinks<'_>],
+) -> Result<()> {
+    for runner in runners {
+        for index in runner.operations.clone() {
+            let inner = index > runner.operations.start;
+            for name in planned.plan.specs[index].gradients.names() {
+                let sink = sinks[index].get(name);
+                if matches!(sink, None | Some(Sink::New)) && !(inner && name == X) {
+                    let error = Error::unsupported(format!(
+                        "nothing can be allocated while a graph is recorded; give the gradient of \
+                         {name} a buffer with BackwardArguments::sink, or skip it"
+                    ));
+                    return Err(error.in_operation(index, operations[index].kind()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Buffers of gradients against each other and against all that backward reads.
+pub(super) fn overlaps(
+    saved: &[Option<AnySaved>],
+    output_gradient: &Tensor,
+    sinks: &[Sinks<'_>],
+) -> Result<()> {
+    let mut overlaps = Overlaps::default();
+    overlaps.read([output_gradient]);
+    for saved in saved.iter().flatten() {
+        let kept = saved.kept();
+        overlaps.read(kept.activations.into_iter().chain(kept.parameters));
+    }
+    // Backward runs the last operation first. What adds to a buffer that has been written is a
+    // parameter that several operations share.
+    let mut written: Vec<&GroupedTensor> = Vec::new();
+    for (_, sink) in sinks.iter().rev().flat_map(Sinks::iter) {
+        match sink {
+            Sink::Into(tensor) => overlaps.write([&**tensor]),
+            Sink::Overwrite(buffer) => {
+                overlaps.write(buffer.tensors());
+                written.push(buffer);
+            }
+            Sink::Accumulate(buffer) if written.iter().any(|other| same(other, buffer)) => {}
+            Sink::Accumulate(buffer) => {
+                overlaps.write(buffer.tensors());
+                written.push(buffer);
+            }
+            Sink::New | Sink::Later | Sink::Skip => {}
+        }
+    }
+    overlaps.check()
+}
+
+fn same(a: &GroupedTensor, b: &GroupedTensor) -> bool {
+    let (a, b) = (a.tensors(), b.tensors());
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_as(b))
+}

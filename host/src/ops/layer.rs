@@ -1,0 +1,231 @@
+//! The grouped linear layer as a [`Function`].
+
+use super::function::{
+    Function, FunctionSpecs, Gradient, Gradients, Kept, SavedState, Selection, Sink, Sinks,
+    check_names,
+};
+use super::named::Named;
+use super::names::{BIAS, BIAS_ROW_SCALES, BIAS_USE, KERNEL, SPLITS, WEIGHTS, X};
+use super::value::{InputSpecs, Inputs, SplitsSpec};
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::grouped_linear::{
+    BackwardOptions, BiasMode, BiasUse, CallSpec, ForwardOptions, GradSink, GroupedLinear, Needs,
+    RowSink, Saved, SelectedGrads, Wgrad,
+};
+use crate::plan::{KernelChoice, Target};
+use crate::tensor::{DType, GroupedTensor, Tensor, TensorSpec};
+
+const INPUTS: &[&str] = &[X, SPLITS, KERNEL];
+const INPUTS_WITH_BIAS: &[&str] = &[X, SPLITS, KERNEL, BIAS_ROW_SCALES, BIAS_USE];
+const GRADIENTS: &[&str] = &[X, WEIGHTS];
+const GRADIENTS_WITH_BIAS: &[&str] = &[X, WEIGHTS, BIAS, BIAS_ROW_SCALES];
+
+/// A call, as far as shapes tell.
+struct Checked {
+    rows: usize,
+    splits: SplitsSpec,
+    call: CallSpec,
+}
+
+/// Inputs `x [T, K]`, `splits` and, for a layer with bias, `bias_row_scales [T]` in FP32 or
+/// `bias_use` ([`names`](super::names)); gradients `x`, `weights`, `bias` and `bias_row_scales`.
+impl Function for GroupedLinear {
+    type Saved = Saved;
+
+    fn kind(&self) -> &'static str {
+        "grouped_linear"
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        if self.bias().is_some() { INPUTS_WITH_BIAS } else { INPUTS }
+    }
+
+    fn gradients(&self) -> &'static [&'static str] {
+        if self.bias().is_some() { GRADIENTS_WITH_BIAS } else { GRADIENTS }
+    }
+
+    fn parameters(&self) -> Named<&GroupedTensor> {
+        let weights = (WEIGHTS, self.weights());
+        [weights].into_iter().chain(self.bias().map(|bias| (BIAS, bias))).collect()
+    }
+
+    fn infer(&self, inputs: &InputSpecs, needs: &Selection) -> Result<FunctionSpecs> {
+        let Checked { rows, call, .. } = check(self, inputs, needs)?;
+        let specs = self.infer_call(rows, call);
+        let named = |specs: [(&'static str, Option<TensorSpec>); 4]| {
+            specs.into_iter().filter_map(|(name, spec)| Some((name, spec?))).collect()
+        };
+        let (x, row_scales) = ((X, specs.saved_x), (BIAS_ROW_SCALES, specs.saved_row_scales));
+        let splits = inputs.splits(SPLITS)?.on_device;
+        let splits = splits.map(|dtype| TensorSpec { shape: vec![self.config().groups], dtype });
+        Ok(FunctionSpecs {
+            output: specs.y,
+            saved: named([x, row_scales, (SPLITS, splits), (BIAS, None)]),
+            gradients: named([
+                (X, specs.dx),
+                (WEIGHTS, specs.dw),
+                (BIAS, specs.db),
+                (BIAS_ROW_SCALES, specs.dscales),
+            ]),
+        })
+    }
+
+    fn unsupported_reason(
+        &self,
+        target: Target,
+        inputs: &InputSpecs,
+        needs: &Selection,
+        captured: bool,
+    ) -> Option<String> {
+        match check(self, inputs, needs) {
+            Ok(Checked { rows, splits, call }) => {
+                let host_splits = splits.on_device.is_none();
+                self.unsupported_call(target, rows, host_splits, call, captured)
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {
+        let options = options(self, inputs, &Selection::none())?;
+        self.forward_product(stream, inputs.tensor(X)?, inputs.splits(SPLITS)?, options, output)
+    }
+
+    fn save(&self, inputs: &Inputs, _output: &Tensor, needs: &Selection) -> Result<Saved> {
+        let options = options(self, inputs, needs)?;
+        Ok(self.keep(inputs.tensor(X)?, inputs.splits(SPLITS)?, options))
+    }
+
+    fn check_backward(&self, stream: &Stream, saved: &Saved, sinks: &mut Sinks<'_>) -> Result<()> {
+        let sinks = sinks.iter_mut().map(|(name, sink)| (name, sink.reborrow())).collect();
+        self.check_sinks(stream, saved, None, &backward_options(self, sinks)?)
+    }
+
+    fn backward(
+        &self,
+        stream: &Stream,
+        saved: Saved,
+        output_gradient: &Tensor,
+        sinks: Sinks<'_>,
+    ) -> Result<Gradients> {
+        let options = backward_options(self, sinks)?;
+        let grads = self.backward_with(stream, saved, output_gradient, options)?;
+        let SelectedGrads { dx, dw, pending, db, dscales } = grads;
+        let weights = dw.map(Gradient::Grouped).or(pending.map(Gradient::Pending));
+        let all = [
+            (X, dx.map(Gradient::Tensor)),
+            (WEIGHTS, weights),
+            (BIAS, db.map(Gradient::Grouped)),
+            (BIAS_ROW_SCALES, dscales.map(Gradient::Tensor)),
+        ];
+        Ok(all.into_iter().filter_map(|(name, gradient)| Some((name, gradient?))).collect())
+    }
+}
+
+impl SavedState for Saved {
+    fn kept(&self) -> Kept<'_> {
+        Kept { activations: self.activations(), parameters: self.parameters() }
+    }
+}
+
+fn check(layer: &GroupedLinear, inputs: &InputSpecs, needs: &Selection) -> Result<Checked> {
+    check_names("input", inputs.names(), layer.inputs())?;
+    let x = inputs.tensor(X)?;
+    let splits = inputs.splits(SPLITS)?;
+    layer.check_input_spec(&x.shape, x.dtype, splits.groups)?;
+    let rows = x.shape[0];
+    let row_scales = inputs.optional_tensor(BIAS_ROW_SCALES)?;
+    if let Some(scales) = row_scales {
+        if scales.shape != [rows] {
+            return Err(Error::shape(BIAS_ROW_SCALES, &scales.shape, format!("[{rows}]")));
+        }
+        if scales.dtype != DType::F32 {
+            return Err(Error::dtype(BIAS_ROW_SCALES, scales.dtype, "f32"));
+        }
+    }
+    let leave = inputs.choice(BIAS_USE, &["add", "leave"])? == "leave";
+    let bias = match (row_scales, leave) {
+        (None, false) => BiasMode::Add,
+        (None, true) => BiasMode::Leave,
+        (Some(_), false) => BiasMode::RowScaled,
+        (Some(_), true) => {
+            return Err(Error::invalid(
+                "bias_row_scales were given for a bias that forward leaves to the caller; leave one \
+                 of the two out",
+            ));
+        }
+    };
+    let kernel = match inputs.choice(KERNEL, &["auto", "simt"])? {
+        "simt" => KernelChoice::Simt,
+        _ => KernelChoice::Auto,
+    };
+    Ok(Checked { rows, splits, call: CallSpec { bias, needs: layer_needs(needs), kernel } })
+}
+
+fn layer_needs(needs: &Selection) -> Needs {
+    Needs {
+        dx: needs.wants(X),
+        dw: needs.wants(WEIGHTS),
+        db: needs.wants(BIAS),
+        dscales: needs.wants(BIAS_ROW_SCALES),
+    }
+}
+
+fn options<'a>(
+    layer: &GroupedLinear,
+    inputs: &'a Inputs,
+    needs: &Selection,
+) -> Result<ForwardOptions<'a>> {
+    let CallSpec { bias, needs, kernel } = check(layer, &inputs.specs(), needs)?.call;
+    let bias = match bias {
+        BiasMode::Add => BiasUse::Add,
+        BiasMode::Leave => BiasUse::Leave,
+        BiasMode::RowScaled => BiasUse::RowScaled(inputs.tensor(BIAS_ROW_SCALES)?),
+    };
+    Ok(ForwardOptions { bias, needs, kernel })
+}
+
+fn backward_options<'a>(
+    layer: &GroupedLinear,
+    mut sinks: Sinks<'a>,
+) -> Result<BackwardOptions<'a>> {
+    check_names("gradient", sinks.names(), layer.gradients())?;
+    let mut sink = |name| sinks.take(name).unwrap_or_default();
+    Ok(BackwardOptions {
+        dx: row_sink(X, sink(X))?,
+        dw: match sink(WEIGHTS) {
+            Sink::Later => Wgrad::Delayed,
+            Sink::Skip => Wgrad::Skip,
+            sink => Wgrad::Now(grad_sink(WEIGHTS, sink)?),
+        },
+        db: match sink(BIAS) {
+            Sink::Skip => None,
+            sink => Some(grad_sink(BIAS, sink)?),
+        },
+        dscales: row_sink(BIAS_ROW_SCALES, sink(BIAS_ROW_SCALES))?,
+    })
+}
+
+fn row_sink<'a>(name: &str, sink: Sink<'a>) -> Result<RowSink<'a>> {
+    match sink {
+        Sink::New => Ok(RowSink::New),
+        Sink::Into(tensor) => Ok(RowSink::Into(tensor)),
+        Sink::Skip => Ok(RowSink::Skip),
+        _ => Err(Error::invalid(format!(
+            "the gradient of {name} has a row per token; give it Sink::New, Into or Skip"
+        ))),
+    }
+}
+
+fn grad_sink<'a>(name: &str, sink: Sink<'a>) -> Result<GradSink<'a>> {
+    match sink {
+        Sink::New => Ok(GradSink::New),
+        Sink::Overwrite(buffer) => Ok(GradSink::Overwrite(buffer)),
+        Sink::Accumulate(buffer) => Ok(GradSink::Accumulate(buffer)),
+        sink => Err(Error::invalid(format!(
+            "the gradient of {name} has a part per group; give it Sink::New, Overwrite, Accumulate \
+             or Skip, and that of weights also Later; {sink:?} was given"
+        ))),
+    }
+}
