@@ -5,6 +5,7 @@
 #[cfg(feature = "emulator")]
 mod capture;
 mod fusion;
+mod memory;
 mod pipeline;
 mod refusals;
 mod relu;
@@ -48,7 +49,8 @@ pub(crate) fn layer(
 }
 
 fn main() -> ExitCode {
-    let tests = [tape::TESTS, pipeline::TESTS, refusals::TESTS, fusion::TESTS].concat();
+    let tests =
+        [tape::TESTS, pipeline::TESTS, memory::TESTS, refusals::TESTS, fusion::TESTS].concat();
     let mut trials = Vec::new();
     for engine in engines().into_iter().map(Arc::new) {
         for (number, &(name, test)) in tests.iter().enumerate() {

@@ -1,10 +1,8 @@
 //! What a pipeline computes, keeps, releases and plans.
 
-use std::sync::Arc;
-
 use grouped_linear::ops::{
-    BackwardArguments, ForwardArguments, Function, FunctionSpecs, Gradient, Gradients, InputSpecs,
-    Inputs, Kept, OpId, SavedState, Selection, Sequential, Sink, Sinks, StageKind, names,
+    BackwardArguments, ForwardArguments, Gradient, OpId, Selection, Sequential, Sink, StageKind,
+    names,
 };
 use grouped_linear::plan::Target;
 use grouped_linear::{
@@ -17,10 +15,8 @@ use crate::{GROUPS, ROWS, Test, layer, splits, tensor};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("a pipeline computes what its layers compute", same_as_layers),
-    ("buffers are filled, and results are handles to them", buffers),
+    ("buffers are filled", buffers),
     ("a delayed gradient, and weights that two layers share", delayed_and_shared),
-    ("only what is needed is kept", kept),
-    ("what is kept is released as backward goes", released),
     ("frozen operations end backward", frozen),
     ("calls of one signature share a plan", plans),
     ("a plan needs no device", inferred),
@@ -230,108 +226,6 @@ fn delayed_and_shared(stream: &Stream) -> Result<()> {
     let options = BackwardOptions { dw: add, ..Default::default() };
     shared.backward_with(stream, saved_first, &dx.expect("dx"), options)?;
     assert_eq!(values(&sum)?, at_once);
-    Ok(())
-}
-
-fn kept(stream: &Stream) -> Result<()> {
-    let mlp = Mlp::new(stream)?;
-    let [up, _, down] = mlp.ids;
-    let bytes = |arguments| {
-        let (_, saved) = mlp.pipeline.forward(stream, Mlp::x(stream)?, arguments)?;
-        Ok::<_, grouped_linear::Error>(saved.activation_bytes())
-    };
-    let (x, active) = (4 * ROWS * K, 4 * ROWS * H);
-    // Relu and the layer after it keep one tensor.
-    assert_eq!(bytes(mlp.arguments())?, x + active);
-    let only = |name| Selection::Only(vec![name]);
-    // The first layer keeps no tokens for its bias.
-    assert_eq!(bytes(mlp.arguments().needs(up, only(names::BIAS)))?, active);
-    let frozen = mlp.arguments().needs(up, Selection::none());
-    assert_eq!(bytes(frozen.needs(down, only(names::WEIGHTS)))?, active);
-    let inference =
-        ForwardArguments::without_gradients().splits(up, &splits()).splits(down, &splits());
-    assert_eq!(bytes(inference)?, 0);
-    let all_frozen = mlp.arguments().needs(up, Selection::none()).needs(down, Selection::none());
-    assert_eq!(bytes(all_frozen)?, 0);
-    Ok(())
-}
-
-/// The identity, which sees in backward whether what the next one kept is gone.
-#[derive(Debug)]
-struct Watch {
-    own: Arc<()>,
-    next: Option<Arc<()>>,
-}
-
-#[derive(Debug)]
-struct Token(#[expect(dead_code, reason = "it is counted")] Arc<()>);
-
-impl SavedState for Token {
-    fn kept(&self) -> Kept<'_> {
-        Kept::default()
-    }
-}
-
-impl Function for Watch {
-    type Saved = Token;
-
-    fn kind(&self) -> &'static str {
-        "watch"
-    }
-
-    fn inputs(&self) -> &'static [&'static str] {
-        &[names::X]
-    }
-
-    fn gradients(&self) -> &'static [&'static str] {
-        &[names::X]
-    }
-
-    fn infer(&self, inputs: &InputSpecs, needs: &Selection) -> Result<FunctionSpecs> {
-        Relu.infer(inputs, needs)
-    }
-
-    fn unsupported_reason(
-        &self,
-        _: Target,
-        _: &InputSpecs,
-        _: &Selection,
-        _: bool,
-    ) -> Option<String> {
-        None
-    }
-
-    fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {
-        output.copy_from(stream, inputs.tensor(names::X)?)
-    }
-
-    fn save(&self, _: &Inputs, _: &Tensor, _: &Selection) -> Result<Token> {
-        Ok(Token(self.own.clone()))
-    }
-
-    fn check_backward(&self, _: &Stream, _: &Token, _: &mut Sinks<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn backward(&self, _: &Stream, _: Token, dy: &Tensor, _: Sinks<'_>) -> Result<Gradients> {
-        if let Some(next) = &self.next {
-            assert_eq!(Arc::strong_count(next), 2, "the operation's, and this one's");
-        }
-        Ok(Gradients::new().with(names::X, Gradient::Tensor(dy.clone())))
-    }
-}
-
-fn released(stream: &Stream) -> Result<()> {
-    let (first, second) = (Arc::new(()), Arc::new(()));
-    let mut pipeline = Sequential::new();
-    let id = pipeline.push(Watch { own: first.clone(), next: Some(second.clone()) });
-    drop(first);
-    pipeline.push(Watch { own: second, next: None });
-    let x = Mlp::x(stream)?;
-    let (y, saved) = pipeline.forward(stream, x.clone(), ForwardArguments::new())?;
-    let grads = pipeline.backward(stream, saved, y, BackwardArguments::new())?;
-    let dx = grads.get(id, names::X).and_then(Gradient::tensor).expect("dx");
-    assert_eq!(dx.to_f32(stream)?, x.to_f32(stream)?);
     Ok(())
 }
 

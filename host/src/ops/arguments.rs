@@ -16,7 +16,7 @@ pub struct OpId {
 
 /// Arguments of [`Sequential::forward`](super::Sequential::forward).
 ///
-/// The operations hold what they borrow for the call only; see [the module](super#) for an example.
+/// See [the module](super) for an example.
 #[derive(Debug, Default)]
 pub struct ForwardArguments<'a> {
     needs: Selection,

@@ -34,6 +34,7 @@
 //! ```
 
 mod arguments;
+mod backward;
 mod checks;
 mod function;
 mod fusion;
@@ -46,6 +47,7 @@ mod sequential;
 mod value;
 
 pub use self::arguments::{BackwardArguments, ForwardArguments, OpId};
+pub use self::backward::{SavedSequence, SequenceGrads};
 pub use self::function::{
     AnySaved, Function, FunctionSpecs, Gradient, Gradients, Kept, SavedState, Selection, Sink,
     Sinks,
@@ -55,7 +57,7 @@ pub use self::fusion::{
 };
 pub use self::named::Named;
 pub use self::plan::{Refusal, SequencePlan, Stage, StageKind};
-pub use self::sequential::{SavedSequence, SequenceGrads, Sequential};
+pub use self::sequential::Sequential;
 pub use self::value::{InputSpecs, Inputs, SplitsSpec, Value, ValueSpec};
 
 /// Names of the inputs and gradients of this crate's functions. Other functions may use other names.
