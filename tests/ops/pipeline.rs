@@ -141,7 +141,8 @@ fn buffers(stream: &Stream) -> Result<()> {
     let want = mlp.by_hand(stream, &scales)?;
 
     let (mut h, mut y) = (zeros(stream, &[ROWS, H])?, zeros(stream, &[ROWS, N])?);
-    let (mut dh, mut dx) = (zeros(stream, &[ROWS, H])?, zeros(stream, &[ROWS, K])?);
+    let (mut da, mut dh) = (zeros(stream, &[ROWS, H])?, zeros(stream, &[ROWS, H])?);
+    let mut dx = zeros(stream, &[ROWS, K])?;
     let mut dscales = zeros(stream, &[ROWS])?;
     let mut dw = GroupedTensor::packed(tensor(stream, &[GROUPS, N, H], 11)?)?;
     let mut db = GroupedTensor::packed(tensor(stream, &[GROUPS, H], 12)?)?;
@@ -152,7 +153,8 @@ fn buffers(stream: &Stream) -> Result<()> {
         .output(relu, &mut h)
         .output(down, &mut y);
     let backward = BackwardArguments::new()
-        .sink(down, names::X, Sink::Into(&mut dh))
+        .sink(down, names::X, Sink::Into(&mut da))
+        .sink(relu, names::X, Sink::Into(&mut dh))
         .sink(down, names::WEIGHTS, Sink::Overwrite(&mut dw))
         .sink(up, names::BIAS, Sink::Accumulate(&mut db))
         .sink(up, names::BIAS_ROW_SCALES, Sink::Into(&mut dscales))
@@ -170,8 +172,11 @@ fn buffers(stream: &Stream) -> Result<()> {
     }
     assert_eq!((&dscales.to_f32(stream)?, &given[4]), (&want[4], &want[4]));
     assert_eq!((&dx.to_f32(stream)?, &given[5]), (&want[5], &want[5]));
-    assert!(h.to_f32(stream)?.iter().any(|&h| h > 0.0));
-    assert!(dh.to_f32(stream)?.iter().any(|&dh| dh != 0.0));
+    let (h, da, dh) = (h.to_f32(stream)?, da.to_f32(stream)?, dh.to_f32(stream)?);
+    assert!(h.iter().any(|&h| h > 0.0) && dh.iter().any(|&dh| dh != 0.0));
+    let masked: Vec<f32> =
+        h.iter().zip(da).map(|(&h, da)| if h > 0.0 { da } else { 0.0 }).collect();
+    assert_eq!(dh, masked);
     Ok(())
 }
 

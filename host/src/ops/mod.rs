@@ -44,6 +44,8 @@ mod operation;
 mod plan;
 mod planner;
 mod sequential;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use self::arguments::{BackwardArguments, ForwardArguments, OpId};
