@@ -20,6 +20,8 @@ pub(super) fn forward<'a>(
     calls: &[OpForward<'_>],
 ) -> Result<()> {
     x.check_device("x", stream)?;
+    // New tensors overlap nothing, so without buffers the many parts of parameters need no look.
+    let writes = calls.iter().any(|call| call.output.is_some());
     let mut overlaps = Overlaps::default();
     overlaps.read([x]);
     let mut rows = x.shape().first().copied();
@@ -41,6 +43,10 @@ pub(super) fn forward<'a>(
             }
         };
         check().map_err(|error| error.in_operation(index, operation.kind()))?;
+        rows = spec.shape.first().copied();
+        if !writes {
+            continue;
+        }
         for (_, value) in call.inputs.iter() {
             overlaps.read(match value {
                 Value::Tensor(tensor) => Some(tensor),
@@ -50,7 +56,6 @@ pub(super) fn forward<'a>(
         }
         overlaps.read(operation.parameter_tensors());
         overlaps.write(call.output.as_deref());
-        rows = spec.shape.first().copied();
     }
     overlaps.check().map_err(|_| {
         Error::invalid(
@@ -142,6 +147,10 @@ pub(super) fn overlaps(
     output_gradient: &Tensor,
     sinks: &[Sinks<'_>],
 ) -> Result<()> {
+    let is_buffer = |sink: &Sink<'_>| !matches!(sink, Sink::New | Sink::Later | Sink::Skip);
+    if !sinks.iter().flat_map(Sinks::iter).any(|(_, sink)| is_buffer(sink)) {
+        return Ok(());
+    }
     let mut overlaps = Overlaps::default();
     overlaps.read([output_gradient]);
     for saved in saved.iter().flatten() {
