@@ -277,6 +277,26 @@ pub struct DscalesArgs {
     pub reserved: u64,
 }
 
+/// Arguments of `cast_bf16` and `cast_f16`: FP32 to a 16-bit type. The source lies in one part or in
+/// several of one length, the result in one piece.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct CastArgs {
+    /// Device address of the source, `f32[parts, part_len]`; 0: see `source_array`.
+    pub source: u64,
+    /// Device address of `u64[parts]`, addresses of the parts `f32[part_len]`; 0: use `source`.
+    pub source_array: u64,
+    /// Device address of the result, `[parts, part_len]`.
+    pub destination: u64,
+    /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
+    pub skip: u64,
+    /// Elements of each part.
+    pub part_len: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
 /// Byte offsets of the arrays in the group table. This one function states the layout: the
 /// allocator, the set-up kernel and the kernels that read the table all call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,3 +380,4 @@ const _: () = assert!(size_of::<TensorMap>() == 128);
 const _: () = assert!(size_of::<GemmArgs>() == 368);
 const _: () = assert!(size_of::<DbiasArgs>() == 80);
 const _: () = assert!(size_of::<DscalesArgs>() == 64);
+const _: () = assert!(size_of::<CastArgs>() == 48);

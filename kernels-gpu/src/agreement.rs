@@ -2,6 +2,7 @@
 
 use crate::abi::DBIAS_SEGMENT_ROWS;
 use crate::gemm::{simt, sm90};
+use crate::quantize::cast;
 use crate::variants::{KERNELS, Kernel, Role};
 use crate::{reduce, setup};
 
@@ -17,6 +18,7 @@ const fn agrees(kernel: &Kernel) -> bool {
     let (threads, shared) = (kernel.threads, kernel.shared_bytes);
     let (m, n, k) = (kernel.tile.m, kernel.tile.n, kernel.tile.k);
     match kernel.role {
+        Role::Cast(_) => threads == cast::THREADS && m == 1 && n == cast::TILE,
         Role::PointerSetup => threads == setup::THREADS && shared >= setup::SHARED_BYTES,
         Role::DbiasPartial => {
             threads == reduce::THREADS

@@ -7,7 +7,7 @@
 
 use ptx_std::param_address;
 
-use crate::abi::{DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
+use crate::abi::{CastArgs, DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
 use crate::gemm::element::{Bf16, F16, F32};
 use crate::gemm::sm90::schedule::{Dgrad, Fprop, Wgrad};
 

@@ -4,7 +4,8 @@
 //! argument structs in [`abi`] and the table of kernels in [`variants`](mod@variants); the kernels'
 //! bodies are type-checked there, and never called.
 //!
-//! The order of work, which is the order of launches:
+//! `quantize` turns high-precision weights into what the products read; it depends on no splits.
+//! The order of all other work, which is the order of launches:
 //!
 //! 1. `setup` turns the splits into the group table: offsets, pointers, tile counts, a verdict.
 //! 2. `gemm` multiplies, tile by tile over all groups.
@@ -24,6 +25,7 @@ mod agreement;
 #[cfg(target_arch = "nvptx64")]
 mod entries;
 mod gemm;
+mod quantize;
 mod reduce;
 mod setup;
 mod table;

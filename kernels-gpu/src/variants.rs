@@ -18,6 +18,8 @@ pub struct Tile {
 /// What a kernel is for; the host finds a row by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
+    /// FP32 to this type.
+    Cast(ElementType),
     /// Splits to group table.
     PointerSetup,
     /// Sums of dY over the rows of one segment.
@@ -49,7 +51,8 @@ pub struct Kernel {
     pub cluster: u32,
     /// Dynamic shared memory per block, bytes.
     pub shared_bytes: u32,
-    /// Output tile of one block; for reductions the rows and columns that one block covers.
+    /// Output tile of one block; for reductions and casts the rows and columns that one block
+    /// covers.
     pub tile: Tile,
 }
 
@@ -58,6 +61,11 @@ pub struct Kernel {
 macro_rules! variants {
     ($callback:ident) => {
         $callback! {
+            "module-quantize" "quantize" cast_bf16(CastArgs) = $crate::quantize::cast::run::<Bf16>,
+                role: Role::Cast(ElementType::Bf16), threads: 256, cluster: 1, shared: 0, tile: (1, 2048, 1);
+            "module-quantize" "quantize" cast_f16(CastArgs) = $crate::quantize::cast::run::<F16>,
+                role: Role::Cast(ElementType::F16), threads: 256, cluster: 1, shared: 0, tile: (1, 2048, 1);
+
             "module-setup" "setup" pointer_setup(SetupArgs) = $crate::setup::run,
                 role: Role::PointerSetup, threads: 1024, cluster: 1, shared: 256, tile: (1, 1, 1);
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use ptx_emulator::Module;
 use ptx_emulator::module::FunctionKind;
 
-const NAMES: [&str; 5] = ["gemm_bf16", "gemm_f16", "reduce", "setup", "simt"];
+const NAMES: [&str; 6] = ["gemm_bf16", "gemm_f16", "quantize", "reduce", "setup", "simt"];
 
 fn text(name: &str) -> String {
     let path = format!("{}/../host/ptx/sm_90a/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
