@@ -1,5 +1,5 @@
-//! Carries out a plan on an engine that launches kernels: setup, then gemm or the epilogue's
-//! reductions, in stream order.
+//! Carries out a plan on an engine that launches kernels: quantize alone, or setup, then gemm or the
+//! epilogue's reductions, in stream order.
 
 use grouped_linear_kernels::variants::{KERNELS, Kernel};
 
@@ -8,7 +8,7 @@ use crate::epilogue;
 use crate::error::{Error, Result};
 use crate::gemm;
 use crate::plan::{Operands, Plan};
-use crate::setup;
+use crate::{quantize, setup};
 
 /// Runs `plan` on the queue. Nothing waits; scratch memory is the queue's. All launches are prepared
 /// before the first is handed over.
@@ -17,11 +17,15 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
         return Err(Error::unsupported("a plan made for the CPU cannot run on a GPU; plan again"));
     };
     operands.note_use(launcher.queue_number());
+    let mut launches = Launches::default();
+    if let Operands::Cast(cast) = operands {
+        quantize::prepare(plan, launch, cast, &mut launches)?;
+        return launcher.submit(&launches);
+    }
     let workspace = launcher.workspace(launch.workspace.bytes)?;
     let table = workspace + launch.workspace.table as u64;
     let partial = workspace + launch.workspace.partial as u64;
 
-    let mut launches = Launches::default();
     setup::prepare(launcher, plan, launch, operands, table, &mut launches)?;
     match operands {
         Operands::Gemm(gemm) => gemm::prepare(launcher, plan, launch, gemm, table, &mut launches)?,
@@ -31,6 +35,7 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
         Operands::Dscales(dscales) => {
             epilogue::prepare_dscales(plan, launch, dscales, table, &mut launches)?;
         }
+        Operands::Cast(_) => return Err(mismatch()),
     }
     launcher.submit(&launches)
 }

@@ -49,10 +49,11 @@
 
 mod grouped_linear;
 pub mod plan;
-// Quantize joins here with the low-precision recipes.
+// The steps, which `launch` takes in this order: quantize, setup, gemm, epilogue.
 mod epilogue;
 mod gemm;
 mod launch;
+mod quantize;
 mod setup;
 
 mod backend;
@@ -74,12 +75,13 @@ pub use crate::backend::cuda::{KernelReport, ModuleReport, cuda_modules};
 pub use crate::backend::{Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, Stream};
 pub use crate::error::{Error, Result};
 pub use crate::grouped_linear::functional::{
-    self, Accumulate, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
+    self, Accumulate, CastArgs, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions,
+    WgradArgs,
 };
 pub use crate::grouped_linear::{
-    BackwardOptions, BiasUse, Captured, CapturedLayer, Config, ForwardOptions, GradSink, Grads,
-    GroupedLinear, LayerSpecs, Needs, PendingWgrad, RowSink, Saved, SavedBytes, SelectedGrads,
-    Wgrad, WgradStore,
+    BackwardOptions, BiasUse, Captured, CapturedLayer, CastWeights, Config, ForwardOptions,
+    GradSink, Grads, GroupedLinear, LayerSpecs, Needs, PendingWgrad, Prepare, Refresh, RowSink,
+    Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
 };
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};

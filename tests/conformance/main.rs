@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use grouped_linear::conformance::{Outcome, SEED, engines, run_case, selected_cases};
+use grouped_linear::conformance::{
+    Outcome, SEED, cast_cases, engines, run_case, run_cast, selected_cases,
+};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// How many cases of an engine were run, and how many it refused as it must.
@@ -18,7 +20,8 @@ struct Counts {
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let cases = selected_cases();
+    let (cases, casts) = (selected_cases(), cast_cases());
+    let count = cases.len() + casts.len();
     let mut trials = Vec::new();
     let mut counters = Vec::new();
     for engine in engines() {
@@ -48,6 +51,14 @@ fn main() -> ExitCode {
                 })
             }));
         }
+        for (number, &case) in casts.iter().enumerate() {
+            let name = format!("{}: {case}", engine.name);
+            let (engine, counts) = (engine.clone(), counts.clone());
+            trials.push(Trial::test(name, move || {
+                counts.ran.fetch_add(1, Ordering::Relaxed);
+                Ok(run_cast(&case, &engine.device_for(number)?)?)
+            }));
+        }
         counters.push((engine.name, Some(counts)));
     }
     let whole = arguments.filter.is_none() && !arguments.list && arguments.skip.is_empty();
@@ -60,16 +71,15 @@ fn main() -> ExitCode {
                 let [ran, refused] =
                     [&counts.ran, &counts.refused].map(|n| n.load(Ordering::Relaxed));
                 println!(
-                    "{engine}: {ran} of {} cases were run, {refused} refused as they must be \
-                     (seed {SEED})",
-                    cases.len()
+                    "{engine}: {ran} of {count} cases were run, {refused} refused as they must be \
+                     (seed {SEED})"
                 );
-                counted &= !whole || arguments.ignored || ran + refused == cases.len();
+                counted &= !whole || arguments.ignored || ran + refused == count;
                 let must = cases.iter().filter(|case| case.refusal(engine != "cpu").is_some());
                 counted &= !whole || arguments.ignored || refused == must.count();
             }
             None => {
-                println!("{engine}: 0 cases were run, {} skipped", cases.len());
+                println!("{engine}: 0 cases were run, {count} skipped");
                 // These need nothing that a machine might lack.
                 counted &= engine == "cuda";
             }

@@ -5,6 +5,7 @@
 //! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
 
 mod backward;
+mod cache;
 #[cfg(feature = "safetensors")]
 mod checkpoint;
 mod device;
@@ -421,8 +422,16 @@ fn the_cpu_cannot_record_graphs() -> Result<()> {
 
 fn main() -> ExitCode {
     let mut trials = on_engines(
-        &[TESTS, layer::TESTS, backward::TESTS, device::TESTS, elsewhere::TESTS, views::TESTS]
-            .concat(),
+        &[
+            TESTS,
+            layer::TESTS,
+            backward::TESTS,
+            cache::TESTS,
+            device::TESTS,
+            elsewhere::TESTS,
+            views::TESTS,
+        ]
+        .concat(),
     );
     trials.push(Trial::test("cpu: it says that it cannot record graphs", || {
         Ok(the_cpu_cannot_record_graphs()?)

@@ -1,10 +1,11 @@
-//! What only a device that launches kernels has: graphs, streams, device memory, tensors beyond 2³¹
+//! What only a device that launches kernels has: graphs, cached weights in them, streams, device memory, tensors beyond 2³¹
 //! elements, foreign pointers, and agreement of the kernels with one another.
 //!
 //! What is small enough is tried on the emulated GPU, too. Without a GPU its own trials are shown as
 //! ignored, with the reason, never as passed. What all engines have in common is for
 //! `tests/conformance`.
 
+mod cache;
 mod capture;
 mod captured;
 mod device;
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
     let checks: Vec<Check> = [
         replay::checks(),
+        cache::checks(),
         capture::checks(),
         captured::checks(),
         streams::checks(),

@@ -27,6 +27,7 @@ use crate::mutant::{Family, Mutant, SEEDS, Verdict};
 const MODULES: &[(&str, &str)] = &[
     ("gemm_bf16", include_str!("../../host/ptx/sm_90a/gemm_bf16.ptx")),
     ("gemm_f16", include_str!("../../host/ptx/sm_90a/gemm_f16.ptx")),
+    ("quantize", include_str!("../../host/ptx/sm_90a/quantize.ptx")),
     ("reduce", include_str!("../../host/ptx/sm_90a/reduce.ptx")),
     ("setup", include_str!("../../host/ptx/sm_90a/setup.ptx")),
     ("simt", include_str!("../../host/ptx/sm_90a/simt.ptx")),

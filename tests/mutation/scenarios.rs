@@ -1,8 +1,8 @@
 //! What is run on a broken module: small shapes that between them reach every path of a kernel.
 
 use grouped_linear::conformance::{
-    BiasCase, Case, Factors, LayerUse, Layout, Operation, Outcome, RowPattern, SplitSource,
-    run_case_once,
+    BiasCase, Case, CastCase, Factors, LayerUse, Layout, Operation, Outcome, RowPattern,
+    SplitSource, cast_cases, run_case_once, run_cast,
 };
 use grouped_linear::{Arch, DType, Device, EmulatorOptions, KernelChoice};
 
@@ -23,6 +23,8 @@ pub const INSTRUCTION_LIMIT: u64 = 2_000_000;
 pub enum Scenario {
     /// A case of the conformance suite, against its oracle.
     Case(Case),
+    /// A cast.
+    Cast(CastCase),
     /// Splits in device memory that are wrong.
     Bad(BadSplits),
     /// `dbias_partial` on a grid of its own: so many blocks share the segments. Through the library
@@ -50,6 +52,7 @@ impl Scenario {
                 Outcome::Passed => Ok(()),
                 Outcome::Refused(reason) => Err(format!("refused: {reason}")),
             },
+            Self::Cast(case) => run_cast(case, &device()?),
             Self::Bad(bad) => bad.run(&device()?),
             Self::Segments(blocks) => segments::run(text, seed, *blocks),
             Self::Biased(biased) => biased.run(text, seed),
@@ -104,6 +107,8 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
         }
         "dbias_reduce" => dbias(),
         "dscales" => dscales(),
+        "cast_bf16" => return casts(Bf16),
+        "cast_f16" => return casts(F16),
         "pointer_setup" => return setup(),
         _ => Vec::new(),
     };
@@ -273,6 +278,11 @@ fn dscales() -> Vec<Case> {
     }
     all.push(Case { tail: 9, bias: f32_bias, ..of(Bf16, &[9, 0, 20, 1], 40) });
     all
+}
+
+fn casts(output: DType) -> Vec<Scenario> {
+    let own = cast_cases().into_iter().filter(|case| case.output == output);
+    own.map(Scenario::Cast).collect()
 }
 
 fn setup() -> Vec<Scenario> {

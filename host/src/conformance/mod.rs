@@ -3,8 +3,10 @@
 //!
 //! A [`Case`] says what is computed on which sizes; [`run_case`] computes it twice on a device and
 //! compares the results with the loops in [`reference::plain`](crate::reference::plain) in FP64.
+//! A [`CastCase`] is held to the bit.
 
 mod cases;
+mod cast;
 mod compare;
 mod data;
 mod layer;
@@ -16,6 +18,7 @@ pub use self::cases::{
     BiasCase, Case, Factors, LayerUse, Layout, Operation, RowPattern, SEED, SinkCase, SplitSource,
     all_cases, selected_cases,
 };
+pub use self::cast::{CastCase, cast_cases, run_cast};
 pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
 pub use self::run::{Outcome, run_case, run_case_once};

@@ -8,8 +8,9 @@
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{
-    BiasKind, DbiasOperands, DbiasProblem, DscalesOperands, DscalesProblem, Factor, GemmOperands,
-    GemmProblem, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
+    BiasKind, CastOperands, CastProblem, DbiasOperands, DbiasProblem, DscalesOperands,
+    DscalesProblem, Factor, GemmOperands, GemmProblem, GroupedOperand, KernelChoice, Operands,
+    Pass, Plan, Problem,
 };
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, Tensor};
@@ -106,6 +107,16 @@ pub struct DscalesArgs<'a> {
     pub bias: &'a GroupedTensor,
     /// Rows per group.
     pub splits: &'a Splits,
+}
+
+/// Arguments of [`cast`].
+#[derive(Clone, Copy, Debug)]
+pub struct CastArgs<'a> {
+    /// What is cast, FP32, packed or discrete.
+    pub source: &'a GroupedTensor,
+    /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing is
+    /// written. So a graph can hold a cast that its replays skip.
+    pub skip: Option<&'a Tensor>,
 }
 
 /// `Y_g = alpha · X_g · W_gᵀ (+ b_g, or + s_row · b_g) + beta · Y_g`, into `y [T, N]`.
@@ -286,6 +297,45 @@ pub fn dscales(stream: &Stream, args: &DscalesArgs<'_>, dscales: &mut Tensor) ->
     dscales.check("dscales", &want.shape, want.dtype, stream)?;
     let operands = DscalesOperands { dy: args.dy, bias: args.bias, dscales, splits: args.splits };
     run(stream, problem, &Operands::Dscales(operands), groups, rows)
+}
+
+/// `source` rounded to the type of `destination`, BF16 or FP16, to nearest, ties to even: too large
+/// becomes infinite, NaN stays NaN. `destination` is `[groups, …]`, as `source` would be if packed.
+///
+/// ```
+/// use grouped_linear::functional::{CastArgs, cast};
+/// use grouped_linear::{DType, Device, GroupedTensor, Tensor};
+/// let stream = Device::cpu().stream()?;
+/// let master = Tensor::from_f32(&stream, &[2, 1, 2], DType::F32, &[1.001, -2.0, 0.3, 1e9])?;
+/// let mut copy = Tensor::zeros(&stream, &[2, 1, 2], DType::F16)?;
+/// let source = GroupedTensor::packed(master)?;
+/// cast(&stream, &CastArgs { source: &source, skip: None }, &mut copy)?;
+/// assert_eq!(copy.to_f32(&stream)?, [1.0009765625, -2.0, 0.30004883, f32::INFINITY]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+///
+/// # Errors
+/// Shapes, element types or devices that do not fit; more than 4096 discrete tensors; overlap of
+/// `destination` with `source` or the flag; a device without kernels; a driver failure.
+pub fn cast(stream: &Stream, args: &CastArgs<'_>, destination: &mut Tensor) -> Result<()> {
+    let CastArgs { source, skip } = *args;
+    let groups = source.groups();
+    source.check("source", groups, source.shape(), stream)?;
+    let shape = [&[groups], source.shape()].concat();
+    destination.check("destination", &shape, destination.dtype(), stream)?;
+    if let Some(skip) = skip {
+        skip.check("skip", &[1], DType::I32, stream)?;
+    }
+    let (parts, part_len) = match source.as_packed() {
+        Some(packed) => (1, packed.len()),
+        None => (groups, source.group_len()),
+    };
+    let (input, output) = (source.dtype(), destination.dtype());
+    let problem = CastProblem { parts, part_len, input, output };
+    let plan = Plan::new(problem.into(), stream.device().target())?;
+    let operands = Operands::Cast(CastOperands { source, destination, skip });
+    operands.check_memory()?;
+    stream.queue().run(&plan, &operands)
 }
 
 fn run(

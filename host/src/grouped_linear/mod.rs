@@ -10,6 +10,7 @@ mod saved;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod weight_cache;
 
 pub use self::backward::{BackwardOptions, Grads, SelectedGrads};
 pub use self::captured::{Captured, CapturedLayer};
@@ -19,6 +20,7 @@ pub use self::forward::{BiasUse, ForwardOptions, Needs};
 pub use self::infer::LayerSpecs;
 pub use self::saved::{Saved, SavedBytes};
 pub use self::sink::{GradSink, RowSink, Wgrad};
+pub use self::weight_cache::{CastWeights, Prepare, Refresh, WeightCache};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan};

@@ -11,11 +11,11 @@ use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
 
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
-    DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, Operands,
+    CastOperands, DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, Operands,
 };
 pub(crate) use self::overlaps::Overlaps;
 pub use self::problem::{
-    BiasKind, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Problem,
+    BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Problem,
 };
 use crate::error::{Error, Result};
 
@@ -81,12 +81,13 @@ pub struct Plan {
     pub launch: Option<LaunchPlan>,
 }
 
-/// The launches of a plan: `pointer_setup`, then the main kernel, then (dbias) the reduction.
+/// The launches of a plan: `pointer_setup`, then the main kernel, then (dbias) the reduction. A cast
+/// is its main kernel alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LaunchPlan {
     /// The main kernel; `None` where there is nothing to write (T = 0), so only the splits are
-    /// checked.
+    /// checked, if there are any.
     pub kernel: Option<PlannedKernel>,
     /// The second kernel of a reduction.
     pub reduce: Option<PlannedKernel>,
@@ -141,6 +142,7 @@ impl Plan {
             Problem::Gemm(gemm) => gemm_launch(gemm, gpu)?,
             Problem::Dbias(dbias) => dbias_launch(dbias)?,
             Problem::Dscales(dscales) => dscales_launch(dscales)?,
+            Problem::Cast(cast) => cast_launch(cast, gpu)?,
         };
         Ok(Self { problem, launch: Some(launch) })
     }
@@ -217,6 +219,23 @@ fn dscales_launch(problem: &DscalesProblem) -> Result<LaunchPlan> {
         reduce: None,
         tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
         workspace: workspace(problem.groups, 0),
+    })
+}
+
+/// Blocks of a cast for each multiprocessor: as many as fit, so that enough loads are under way.
+const CAST_BLOCKS: usize = 8;
+
+fn cast_launch(problem: &CastProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
+    let cast = row(problem.role()?)?;
+    // The kernel strides over what is left.
+    let most = CAST_BLOCKS.saturating_mul(gpu.multiprocessors as usize);
+    let blocks = problem.part_len.div_ceil(cast.tile.n as usize).min(most);
+    let grid = [blocks as u32, problem.parts as u32];
+    Ok(LaunchPlan {
+        kernel: (blocks > 0).then_some(PlannedKernel { role: cast.role, grid }),
+        reduce: None,
+        tile: (cast.tile.m, cast.tile.n),
+        workspace: WorkspaceMap { table: 0, partial: 0, bytes: 0 },
     })
 }
 

@@ -76,20 +76,31 @@ pub(crate) struct DscalesOperands<'a> {
     pub splits: &'a Splits,
 }
 
+/// Operands of a cast.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CastOperands<'a> {
+    pub source: &'a GroupedTensor,
+    pub destination: &'a Tensor,
+    pub skip: Option<&'a Tensor>,
+}
+
 /// Operands of any operation; the variant matches the plan's problem.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operands<'a> {
     Gemm(GemmOperands<'a>),
     Dbias(DbiasOperands<'a>),
     Dscales(DscalesOperands<'a>),
+    Cast(CastOperands<'a>),
 }
 
 impl<'a> Operands<'a> {
-    fn splits(&self) -> &'a Splits {
+    /// The splits, of an operation whose groups have rows.
+    fn splits(&self) -> Option<&'a Splits> {
         match self {
-            Self::Gemm(gemm) => gemm.splits,
-            Self::Dbias(dbias) => dbias.splits,
-            Self::Dscales(dscales) => dscales.splits,
+            Self::Gemm(gemm) => Some(gemm.splits),
+            Self::Dbias(dbias) => Some(dbias.splits),
+            Self::Dscales(dscales) => Some(dscales.splits),
+            Self::Cast(_) => None,
         }
     }
 
@@ -100,7 +111,7 @@ impl<'a> Operands<'a> {
                 visit(tensor);
             }
         };
-        optional(self.splits().device_tensor());
+        optional(self.splits().and_then(Splits::device_tensor));
         match self {
             Self::Gemm(gemm) => {
                 optional(Some(gemm.a));
@@ -123,6 +134,10 @@ impl<'a> Operands<'a> {
                 optional(Some(dscales.dy));
                 dscales.bias.tensors().iter().for_each(|tensor| optional(Some(tensor)));
             }
+            Self::Cast(cast) => {
+                cast.source.tensors().iter().for_each(|tensor| optional(Some(tensor)));
+                optional(cast.skip);
+            }
         }
     }
 
@@ -134,16 +149,24 @@ impl<'a> Operands<'a> {
             },
             Self::Dbias(dbias) => dbias.db.tensors(),
             Self::Dscales(dscales) => std::slice::from_ref(dscales.dscales),
+            Self::Cast(cast) => std::slice::from_ref(cast.destination),
         }
     }
 
     /// The checks that all operations share: splits, factors and overlap.
     pub(crate) fn check(&self, groups: usize, rows: usize, stream: &Stream) -> Result<()> {
-        self.splits().check(groups, rows, stream)?;
+        if let Some(splits) = self.splits() {
+            splits.check(groups, rows, stream)?;
+        }
         if let Self::Gemm(gemm) = self {
             gemm.alpha.check("alpha", groups, stream)?;
             gemm.beta.check("beta", groups, stream)?;
         }
+        self.check_memory()
+    }
+
+    /// Outputs must overlap neither inputs nor one another.
+    pub(crate) fn check_memory(&self) -> Result<()> {
         let mut overlap = false;
         for output in self.outputs() {
             self.for_each_input(&mut |input| overlap |= output.overlaps(input));
@@ -206,6 +229,7 @@ impl<'a> Operands<'a> {
             }
             Self::Dbias(dbias) => visit(dbias.db),
             Self::Dscales(dscales) => visit(dscales.bias),
+            Self::Cast(cast) => visit(cast.source),
         }
     }
 }

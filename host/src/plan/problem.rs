@@ -81,6 +81,20 @@ pub struct DscalesProblem {
     pub bias: DType,
 }
 
+/// FP32 to a 16-bit type, rounded to nearest, ties to even; of weights, say. The source lies in one
+/// part if it is packed, else in one per group; the result in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CastProblem {
+    /// Tensors that the source lies in.
+    pub parts: usize,
+    /// Elements of each.
+    pub part_len: usize,
+    /// Type of the source: FP32.
+    pub input: DType,
+    /// Type of the result: BF16 or FP16.
+    pub output: DType,
+}
+
 /// Any operation that a [`Plan`](super::Plan) can describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Problem {
@@ -90,6 +104,8 @@ pub enum Problem {
     Dbias(DbiasProblem),
     /// The gradient of the row scales of the bias.
     Dscales(DscalesProblem),
+    /// A change of type.
+    Cast(CastProblem),
 }
 
 impl From<GemmProblem> for Problem {
@@ -107,6 +123,12 @@ impl From<DbiasProblem> for Problem {
 impl From<DscalesProblem> for Problem {
     fn from(problem: DscalesProblem) -> Self {
         Self::Dscales(problem)
+    }
+}
+
+impl From<CastProblem> for Problem {
+    fn from(problem: CastProblem) -> Self {
+        Self::Cast(problem)
     }
 }
 
@@ -142,6 +164,7 @@ impl Problem {
             }
             Self::Dbias(dbias) => (vec![dbias.groups, dbias.out_features], dbias.output),
             Self::Dscales(dscales) => (vec![dscales.rows], DType::F32),
+            Self::Cast(cast) => (vec![cast.parts, cast.part_len], cast.output),
         };
         TensorSpec { shape, dtype }
     }
@@ -164,6 +187,7 @@ impl Problem {
                 check_float("dy", dscales.input)?;
                 check_float("bias", dscales.bias)
             }
+            Self::Cast(cast) => cast.check(),
         }
     }
 }
@@ -215,6 +239,32 @@ impl GemmProblem {
             )));
         }
         Ok(Role::GemmSm90(self.pass, element))
+    }
+}
+
+impl CastProblem {
+    fn check(&self) -> Result<()> {
+        let Self { parts, input, output, .. } = *self;
+        if parts == 0 || parts > MAX_GROUPS {
+            return Err(Error::invalid(format!(
+                "a cast of {parts} tensors was asked for, 1 to {MAX_GROUPS} are possible; pack them"
+            )));
+        }
+        if input != DType::F32 {
+            return Err(Error::dtype("source", input, "f32"));
+        }
+        if !matches!(output, DType::Bf16 | DType::F16) {
+            return Err(Error::dtype("destination", output, "bf16 or f16"));
+        }
+        Ok(())
+    }
+
+    /// The kernel that casts on a GPU.
+    pub(super) fn role(&self) -> Result<Role> {
+        self.output
+            .element_type()
+            .map(Role::Cast)
+            .ok_or_else(|| Error::dtype("destination", self.output, "bf16 or f16"))
     }
 }
 

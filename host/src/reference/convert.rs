@@ -156,6 +156,14 @@ pub(super) fn read_splits(splits: &Splits) -> Result<Vec<i64>> {
     })
 }
 
+/// The one element of an `i32` tensor; not by a download, for the same reason.
+pub(super) fn read_flag(tensor: &Tensor) -> Result<i32> {
+    host_memory(tensor.memory())?.read(|bytes| {
+        let bytes = byte_range(bytes, tensor.byte_offset(), size_of::<i32>())?;
+        Ok(bytemuck::pod_read_unaligned(bytes))
+    })
+}
+
 fn store(tensor: &Tensor, rounded: &[u8]) -> Result<()> {
     host_memory(tensor.memory())?.write(|bytes| {
         byte_range_mut(bytes, tensor.byte_offset(), rounded.len())?.copy_from_slice(rounded);

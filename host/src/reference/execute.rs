@@ -5,13 +5,13 @@
 
 use rayon::prelude::*;
 
-use super::convert::{read, read_groups, read_splits, write, write_groups, zeros};
+use super::convert::{read, read_flag, read_groups, read_splits, write, write_groups, zeros};
 use super::fast;
 use super::plain::{self, Groups};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{
-    DbiasOperands, DbiasProblem, DscalesOperands, DscalesProblem, Factor, GemmOperands,
-    GemmProblem, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
+    CastOperands, DbiasOperands, DbiasProblem, DscalesOperands, DscalesProblem, Factor,
+    GemmOperands, GemmProblem, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
 };
 use crate::splits::Splits;
 use crate::tensor::GroupedTensor;
@@ -26,6 +26,7 @@ pub(crate) fn execute(plan: &Plan, operands: &Operands<'_>) -> Result<()> {
         (Problem::Gemm(problem), Operands::Gemm(operands)) => gemm(problem, operands),
         (Problem::Dbias(problem), Operands::Dbias(operands)) => dbias(problem, operands),
         (Problem::Dscales(problem), Operands::Dscales(operands)) => dscales(problem, operands),
+        (Problem::Cast(_), Operands::Cast(operands)) => cast(operands),
         _ => Err(Error::invalid("the operands belong to another operation than the plan")),
     }
 }
@@ -155,6 +156,18 @@ fn dscales(problem: &DscalesProblem, operands: &DscalesOperands<'_>) -> Result<(
     let dy = read(operands.dy, groups.live_rows() * groups.out_features)?;
     let bias = read_all(operands.bias)?;
     write(operands.dscales, &fast::dscales(&groups, &dy, &bias)?)
+}
+
+/// Group by group, so that the memory of one is enough.
+fn cast(operands: &CastOperands<'_>) -> Result<()> {
+    if operands.skip.map(read_flag).transpose()?.is_some_and(|flag| flag != 0) {
+        return Ok(());
+    }
+    for group in 0..operands.source.groups() {
+        let values = read(&operands.source.group(group)?, operands.source.group_len())?;
+        write(&operands.destination.index(group)?, &values)?;
+    }
+    Ok(())
 }
 
 fn read_all(tensor: &GroupedTensor) -> Result<Vec<f32>> {
