@@ -1,12 +1,15 @@
 //! `verify`: the conformance cases on the engines present.
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;
+use grouped_linear::Device;
 use grouped_linear::conformance::{
-    Case, Engine, Outcome, SEED, all_cases, engines, run_case, selected_cases,
+    Case, CastCase, Engine, Outcome, SEED, all_cases, cast_cases, engines, run_case, run_cast,
+    selected_cases,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -28,6 +31,31 @@ pub struct VerifyArgs {
     device: DeviceChoice,
 }
 
+/// What an engine runs.
+#[derive(Clone, Debug)]
+enum Check {
+    Case(Case),
+    Cast(CastCase),
+}
+
+impl Check {
+    fn run(&self, device: &Device) -> Result<Outcome, String> {
+        match self {
+            Self::Case(case) => run_case(case, device),
+            Self::Cast(case) => run_cast(case, device).map(|()| Outcome::Passed),
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Case(case) => case.fmt(f),
+            Self::Cast(case) => case.fmt(f),
+        }
+    }
+}
+
 /// One row of the table.
 #[derive(Debug, Default, PartialEq)]
 struct Row {
@@ -45,6 +73,8 @@ struct Row {
 /// Runs the cases and prints a table; fails if a case does.
 pub fn run(args: &VerifyArgs) -> Result<()> {
     let cases = if args.full { all_cases() } else { selected_cases() };
+    let casts = cast_cases().into_iter().map(Check::Cast);
+    let cases: Vec<Check> = cases.into_iter().map(Check::Case).chain(casts).collect();
     let kind = if args.full { "all" } else { "selected" };
     println!("{} {kind} cases, seed {SEED}", cases.len());
     let mut rows = Vec::new();
@@ -64,7 +94,7 @@ fn wanted(choice: DeviceChoice, engine: &str) -> bool {
     }
 }
 
-fn run_engine(engine: &Engine, cases: &[Case]) -> Row {
+fn run_engine(engine: &Engine, cases: &[Check]) -> Row {
     if let Err(reason) = &engine.device {
         let (skipped, reason) = (cases.len(), Some(reason.clone()));
         return Row { engine: engine.name, skipped, reason, ..Row::default() };
@@ -74,7 +104,7 @@ fn run_engine(engine: &Engine, cases: &[Case]) -> Row {
     Row { time: start.elapsed(), ..row }
 }
 
-fn run_cases(engine: &Engine, cases: &[Case]) -> Row {
+fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
     let name = engine.name;
     let style = ProgressStyle::with_template("{msg:15} {bar:30} {pos}/{len} {elapsed}, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -83,7 +113,7 @@ fn run_cases(engine: &Engine, cases: &[Case]) -> Row {
     // its own.
     let (failed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     cases.par_iter().enumerate().for_each(|(number, case)| {
-        match engine.device_for(number).and_then(|device| run_case(case, &device)) {
+        match engine.device_for(number).and_then(|device| case.run(&device)) {
             Ok(Outcome::Passed) => {}
             Ok(Outcome::Refused(_)) => {
                 refused.fetch_add(1, Ordering::Relaxed);
