@@ -5,7 +5,8 @@ use grouped_linear::{
     CastWeights, Config, DType, GroupedTensor, Refresh, Result, Stream, Tensor, WeightCache,
 };
 
-use crate::fitting::{GROUPS, K, N, Test, packed};
+use crate::engines::Test;
+use crate::fitting::{GROUPS, K, N, packed};
 use crate::{INVALID, Refusal, refused};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
