@@ -152,7 +152,7 @@ pub enum RowPattern {
     Edges,
     /// 64 experts with 0 to 40 rows.
     Many,
-    /// 300 experts with 0 to 5 rows.
+    /// 130 experts with 0 to 3 rows.
     VeryMany,
     /// These numbers of rows; not drawn for the table.
     Listed(&'static [usize]),
@@ -180,7 +180,7 @@ impl RowPattern {
             Self::Even => vec![256, 255, 257, 256],
             Self::Edges => vec![1, 63, 64, 65, 0, 127, 128, 129],
             Self::Many => drawn(64, 40),
-            Self::VeryMany => drawn(300, 5),
+            Self::VeryMany => drawn(130, 3),
             Self::Listed(splits) => splits.to_vec(),
             Self::Drawn(groups) => drawn(groups, 2),
             Self::Sparse(groups) => {
