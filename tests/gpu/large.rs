@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::functional::{
-    DgradArgs, FpropArgs, GemmOptions, WgradArgs, dgrad, fprop, wgrad,
+    Accumulate, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs, dbias, dgrad,
+    dscales, fprop, wgrad,
 };
 use grouped_linear::{DType, Device, GroupedTensor, KernelChoice, Result, Splits, Stream, Tensor};
 use half::bf16;
@@ -180,19 +181,22 @@ fn check(device: &Device, case: &Case, kernel: KernelChoice) -> Outcome {
     let weights = GroupedTensor::packed(w.tensor.clone())?;
     let options = GemmOptions { kernel, ..GemmOptions::default() };
 
+    let b = Filled::new(&stream, &[groups, n], 4)?;
+    let bias = GroupedTensor::packed(b.tensor.clone())?;
+
     let mut y = poisoned(&stream, &[rows.rows, n])?;
-    let (bias, bias_row_scales) = (None, None);
     let args = FpropArgs {
         x: &x.tensor,
         weights: &weights,
         splits: &splits,
-        bias,
-        bias_row_scales,
+        bias: Some(&bias),
+        bias_row_scales: None,
         options,
     };
     fprop(&stream, &args, &mut y)?;
     check_rows(&stream, "y", &y, &rows, |row, group, column| {
-        (0..k).map(|i| x.at(row * k + i) * w.at((group * n + column) * k + i)).sum()
+        let product = |i| x.at(row * k + i) * w.at((group * n + column) * k + i);
+        (0..k).map(product).sum::<i64>() + b.at(group * n + column)
     })?;
     drop(y);
 
@@ -215,7 +219,48 @@ fn check(device: &Device, case: &Case, kernel: KernelChoice) -> Outcome {
     let args = WgradArgs { dy: &dy.tensor, x: &x.tensor, splits: &splits, options };
     wgrad(&stream, &args, &mut GroupedTensor::packed(dw.clone())?)?;
     check_weights(&stream, &dw, &rows, &x, &dy)?;
+    if kernel == KernelChoice::Auto {
+        check_bias(&stream, &rows, &splits, &dy, &bias, &b)?;
+    }
     Ok(stream.synchronize()?)
+}
+
+/// Gradients of the bias and of its row scales; they have one kernel each.
+fn check_bias(
+    stream: &Stream,
+    rows: &Rows,
+    splits: &Splits,
+    dy: &Filled,
+    bias: &GroupedTensor,
+    b: &Filled,
+) -> Outcome {
+    let (groups, n) = (bias.groups(), dy.tensor.shape()[1]);
+    let db = Tensor::empty(stream, &[groups, n], DType::F32)?;
+    poison_tensor(stream, &db)?;
+    let accumulate = Accumulate::Overwrite;
+    let args = DbiasArgs { dy: &dy.tensor, splits, row_scales: None, accumulate };
+    dbias(stream, &args, &mut GroupedTensor::packed(db.clone())?)?;
+    let columns = columns(n);
+    for (group, bounds) in rows.offsets.windows(2).enumerate() {
+        let sum = |column| (bounds[0]..bounds[1]).map(|row| dy.at(row * n + column)).sum();
+        let got = tensor_bits(stream, &db.index(group)?)?;
+        let got: Vec<u32> = columns.iter().map(|&column| got[column]).collect();
+        let want: Vec<u32> = columns.iter().map(|&column| exact(sum(column), DType::F32)).collect();
+        equal_values(&format!("db of group {group}"), DType::F32, &got, &want)?;
+    }
+
+    let mut gradient = Tensor::empty(stream, &[rows.rows], DType::F32)?;
+    poison_tensor(stream, &gradient)?;
+    dscales(stream, &DscalesArgs { dy: &dy.tensor, bias, splits }, &mut gradient)?;
+    let got = tensor_bits(stream, &gradient)?;
+    for row in rows.sample(n) {
+        let group = rows.group_of(row);
+        let want = (0..n).map(|i| dy.at(row * n + i) * b.at(group * n + i)).sum();
+        let want = [exact(want, DType::F32)];
+        equal_values(&format!("dscales, row {row}"), DType::F32, &got[row..=row], &want)?;
+    }
+    untouched("dscales past the last group", &got[rows.live()..], DType::F32)?;
+    Ok(())
 }
 
 /// At most this many columns of a row are computed.

@@ -39,12 +39,13 @@ pub struct Tolerance {
     pub norm: f64,
 }
 
-/// Results of fewer elements are held to the largest rounding error rather than the typical one.
-const FEW: usize = 512;
+/// Results whose norm is made of fewer elements are held to the largest rounding error rather than
+/// the typical one.
+const FEW: f64 = 512.0;
 
 impl Tolerance {
-    /// The limits for a result of type `dtype` with `count` elements.
-    pub fn of(dtype: DType, count: usize) -> Self {
+    /// The limits for a result of type `dtype` that should be `want`.
+    pub fn of(dtype: DType, want: &[f64]) -> Self {
         let accumulation = 2.0f64.powi(-22);
         // The norm: rounding to nearest is off by 2^-8, 2^-11, 2^-24 at most, and by 0.42 times
         // that in the mean square over a decade of values.
@@ -53,9 +54,19 @@ impl Tolerance {
             DType::F16 => (1e-3, 1e-5, 2.0f64.powi(-11)),
             _ => (1.3e-6, 1e-5, 2.0f64.powi(-24)),
         };
-        let norm = if count < FEW { unit } else { 0.5 * unit };
+        let norm = if deciding(want) < FEW { unit } else { 0.5 * unit };
         Self { relative, absolute, accumulation, norm }
     }
+}
+
+/// How many elements make up the norm: all, if they are of one size; about as many as the largest
+/// expert has, if its elements outweigh all others. (The square of the sum of squares, by the sum
+/// of fourth powers.)
+fn deciding(values: &[f64]) -> f64 {
+    let squares = values.iter().map(|value| value * value);
+    let fourths: f64 = squares.clone().map(|square| square * square).sum();
+    let sum: f64 = squares.sum();
+    if fourths > 0.0 { sum * sum / fourths } else { 0.0 }
 }
 
 /// Compares a result with the reference, element by element and as a whole; `magnitude` is the sum
@@ -74,7 +85,7 @@ pub fn compare(
     if got.len() != want.len() || got.len() != magnitude.len() {
         return Err(format!("{what}: {} elements, the reference has {}", got.len(), want.len()));
     }
-    let tolerance = Tolerance::of(dtype, got.len());
+    let tolerance = Tolerance::of(dtype, want);
     let mut worst = (0.0, 0);
     let mut wrong = 0;
     let (mut difference, mut reference, mut size) = (0.0, 0.0, 0.0);
