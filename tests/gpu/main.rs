@@ -5,6 +5,7 @@
 //! ignored, with the reason, never as passed. What all engines have in common is for
 //! `tests/conformance`.
 
+mod alone;
 mod cache;
 mod capture;
 mod captured;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
     let checks: Vec<Check> = [
         replay::checks(),
         cache::checks(),
+        alone::checks(),
         capture::checks(),
         captured::checks(),
         streams::checks(),
