@@ -51,7 +51,7 @@ use crate::tensor::{DType, GroupedTensor, Tensor};
 pub struct CapturedLayer {
     layer: GroupedLinear,
     forward: Option<Recording<(Tensor, Saved)>>,
-    backward: Option<Recording<RecordedGrads>>,
+    backward: Option<Recording<SelectedGrads>>,
     wgrad: Option<Recording<GroupedTensor>>,
 }
 
@@ -84,16 +84,6 @@ struct Recording<T> {
     result: T,
 }
 
-/// Gradients that a graph writes, and the operands of the one that is computed later.
-#[derive(Debug)]
-struct RecordedGrads {
-    dx: Option<Tensor>,
-    dw: Option<GroupedTensor>,
-    pending: Option<PendingWgrad>,
-    db: Option<GroupedTensor>,
-    dscales: Option<Tensor>,
-}
-
 /// All that a graph has in it, by name.
 type Signature = Vec<(&'static str, Part)>;
 
@@ -101,10 +91,10 @@ type Signature = Vec<(&'static str, Part)>;
 enum Part {
     Tensor(Option<Place>),
     Groups(Option<Groups>),
-    Bias(u8),
     Needs(Needs),
     Kernel(KernelChoice),
-    Sink(u8),
+    /// Which of the ways there are.
+    Way(&'static str),
 }
 
 /// Where a tensor lies. Graphs keep the memory, so an address means the same memory.
@@ -158,7 +148,7 @@ impl CapturedLayer {
             ("splits", Part::tensor(splits.device_tensor())),
             ("row_scales", Part::tensor(row_scales)),
             ("y", Part::tensor(Some(y))),
-            ("the use of the bias", Part::Bias(number_of_bias(&options.bias))),
+            ("the use of the bias", Part::Way(way_of_bias(&options.bias))),
             ("needs", Part::Needs(options.needs)),
             ("kernel", Part::Kernel(options.kernel)),
         ];
@@ -194,10 +184,10 @@ impl CapturedLayer {
     ) -> Result<(SelectedGrads, Captured)> {
         let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
         refuse_new(&options, saved)?;
-        let (dw_kind, dw) = match &options.dw {
-            Wgrad::Now(sink) => (number_of_sink(sink), sink.buffer()),
-            Wgrad::Delayed => (10, None),
-            Wgrad::Skip => (11, None),
+        let (dw_way, dw) = match &options.dw {
+            Wgrad::Now(sink) => (way_of_sink(sink), sink.buffer()),
+            Wgrad::Delayed => ("delayed", None),
+            Wgrad::Skip => ("skipped", None),
         };
         let db = options.db.as_ref();
         let signature = vec![
@@ -209,23 +199,21 @@ impl CapturedLayer {
             ("splits", Part::tensor(splits.device_tensor())),
             ("dx", Part::tensor(options.dx.buffer())),
             ("dw", Part::groups(dw)),
-            ("the sink of dw", Part::Sink(dw_kind)),
+            ("the sink of dw", Part::Way(dw_way)),
             ("db", Part::groups(db.and_then(GradSink::buffer))),
-            ("the sink of db", Part::Sink(db.map_or(11, number_of_sink))),
+            ("the sink of db", Part::Way(db.map_or("skipped", way_of_sink))),
             ("dscales", Part::tensor(options.dscales.buffer())),
             ("needs", Part::Needs(*needs)),
             ("kernel", Part::Kernel(*kernel)),
         ];
         if let Some((grads, captured)) = replay(&self.backward, &signature, stream)? {
-            return Ok((grads.handles(), captured));
+            return Ok((again(grads), captured));
         }
         let layer = &self.layer;
         let captured = record(&mut self.backward, signature, stream, |stream| {
-            let grads = layer.backward_with(stream, saved.clone(), dy, options.reborrow())?;
-            let SelectedGrads { dx, dw, pending, db, dscales } = grads;
-            Ok(RecordedGrads { dx, dw, pending, db, dscales })
+            layer.backward_with(stream, saved.clone(), dy, options.reborrow())
         })?;
-        Ok((recorded(&self.backward)?.handles(), captured))
+        Ok((again(recorded(&self.backward)?), captured))
     }
 
     /// As [`PendingWgrad::run`], into a buffer.
@@ -248,7 +236,7 @@ impl CapturedLayer {
             ("x", Part::tensor(Some(x))),
             ("splits", Part::tensor(splits.device_tensor())),
             ("dw", Part::groups(sink.buffer())),
-            ("the sink of dw", Part::Sink(number_of_sink(&sink))),
+            ("the sink of dw", Part::Way(way_of_sink(&sink))),
             ("kernel", Part::Kernel(kernel)),
         ];
         if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream)? {
@@ -266,15 +254,14 @@ impl CapturedLayer {
     }
 }
 
-impl RecordedGrads {
-    fn handles(&self) -> SelectedGrads {
-        SelectedGrads {
-            dx: self.dx.clone(),
-            dw: self.dw.clone(),
-            pending: self.pending.as_ref().map(PendingWgrad::again),
-            db: self.db.clone(),
-            dscales: self.dscales.clone(),
-        }
+/// The same gradients, of another run of the graph.
+fn again(grads: &SelectedGrads) -> SelectedGrads {
+    SelectedGrads {
+        dx: grads.dx.clone(),
+        dw: grads.dw.clone(),
+        pending: grads.pending.as_ref().map(PendingWgrad::again),
+        db: grads.db.clone(),
+        dscales: grads.dscales.clone(),
     }
 }
 
@@ -329,19 +316,19 @@ fn difference(old: &Signature, new: &Signature) -> &'static str {
     old.iter().zip(new).find(|(old, new)| old != new).map_or("nothing", |((name, _), _)| name)
 }
 
-fn number_of_bias(bias: &BiasUse<'_>) -> u8 {
+fn way_of_bias(bias: &BiasUse<'_>) -> &'static str {
     match bias {
-        BiasUse::Add => 0,
-        BiasUse::RowScaled(_) => 1,
-        BiasUse::Leave => 2,
+        BiasUse::Add => "added",
+        BiasUse::RowScaled(_) => "scaled by rows",
+        BiasUse::Leave => "left",
     }
 }
 
-fn number_of_sink(sink: &GradSink<'_>) -> u8 {
+fn way_of_sink(sink: &GradSink<'_>) -> &'static str {
     match sink {
-        GradSink::New => 0,
-        GradSink::Overwrite(_) => 1,
-        GradSink::Accumulate(_) => 2,
+        GradSink::New => "new",
+        GradSink::Overwrite(_) => "overwritten",
+        GradSink::Accumulate(_) => "added to",
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Block {
     pub(crate) shared: Vec<u8>,
     /// Who has touched what in shared memory.
     pub(crate) shadow: Shadow,
+    /// Who made the mbarriers, at their places: whoever uses one must know that it is there.
+    pub(crate) births: Shadow,
     pub(crate) barriers: NamedBarriers,
     pub(crate) mbarriers: Mbarriers,
     /// Copies into its shared memory.

@@ -46,6 +46,31 @@ impl Pair<'_> {
 const CELL: &str = ".shared .align 16 .b8 cell[64];\n.global .align 16 .b8 source[64];";
 const MEET: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n";
 
+/// That others have used an mbarrier since does not tell a thread that it has been made.
+#[test]
+fn mbarriers_are_used_by_threads_that_know_them() {
+    let body = |sign: &str, look: &str| {
+        format!(
+            "setp.ne.u32 %p1, %lane, 0; @%p1 bra OTHERS;
+             mbarrier.init.shared.b64 [cell], 2; mbarrier.arrive.shared.b64 _, [cell];
+             {sign}.gpu.global.u32 [source], 1; bra DONE;
+             OTHERS: setp.ne.u32 %p1, %lane, 32; @%p1 bra DONE;
+             LOOK: {look}.gpu.global.u32 %r1, [source]; setp.eq.u32 %p2, %r1, 0; @%p2 bra LOOK;
+             mbarrier.arrive.shared.b64 _, [cell]; // here
+             DONE:"
+        )
+    };
+    Pair {
+        kernel: Kernel { module: CELL, threads: 64, ..WARP },
+        wrong: &body("st.relaxed", "ld.relaxed"),
+        right: &body("st.release", "ld.acquire"),
+        part: "data race",
+        thread: Some(32),
+        ..PAIR
+    }
+    .check();
+}
+
 #[test]
 fn mbarriers_are_left_alone_until_they_are_invalid() {
     let init = "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;

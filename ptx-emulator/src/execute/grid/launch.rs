@@ -242,6 +242,7 @@ fn start_block(
         has_started: false,
         shared,
         shadow: Shadow::new(grid.shared_bytes.into(), crate::race::MemoryKind::Shared),
+        births: Shadow::new(grid.shared_bytes.into(), crate::race::MemoryKind::Shared),
         barriers: NamedBarriers::new(threads),
         mbarriers: Default::default(),
         landed: Default::default(),

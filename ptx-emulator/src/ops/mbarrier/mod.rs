@@ -141,6 +141,13 @@ fn note(places: &Places, context: &mut Context<'_>, effect: Effect, strength: St
         let warp = context.warp.id;
         let site = context.line;
         let own = LaneAccess { warp, mask: same, addresses: &offsets, bytes: 8, strength, site };
+        // Later operations would hide from the memory's own shadow that the mbarrier was made here.
+        let made = match effect {
+            Effect::Read | Effect::Update => races.read_lanes(&mut block.births, &own),
+            Effect::Write | Effect::WriteSame => {
+                races.write_lanes(&mut block.births, &own, Overlap::Report, None)
+            }
+        };
         let noted = match effect {
             Effect::Read => races.read_lanes(shadow, &own),
             Effect::Update => races.atomic_lanes(shadow, &own),
@@ -149,7 +156,7 @@ fn note(places: &Places, context: &mut Context<'_>, effect: Effect, strength: St
             }
         };
         let base = SharedPlace { rank, offset: 0 }.address();
-        noted.map_err(|report| access::race_fault(races, &report, "shared", base))?;
+        made.and(noted).map_err(|report| access::race_fault(races, &report, "shared", base))?;
     }
     Ok(())
 }
