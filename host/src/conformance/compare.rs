@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::data::round;
 use crate::tensor::DType;
 
 /// Where an element of a result lies, for messages.
@@ -26,7 +27,9 @@ impl fmt::Display for Location {
 /// An element may be off by `absolute + relative · |reference| + accumulation · Σ|a·b|`: what
 /// TransformerEngine's tests allow for the type, plus what a correct FP32 accumulation over a long
 /// reduction can lose to cancellation. The Frobenius norm of all differences is held more tightly:
-/// a constant error that single elements would hide shows there.
+/// to that of the reference's own rounding to the type, plus `accumulation` times that of Σ|a·b|. (How
+/// far a number lies from its rounded value changes by no more than the number does.) An error that
+/// single elements would hide shows there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// Factor of the reference.
@@ -35,38 +38,19 @@ pub struct Tolerance {
     pub absolute: f64,
     /// Factor of the sum of the absolute products.
     pub accumulation: f64,
-    /// Factor of the Frobenius norm of the reference.
-    pub norm: f64,
 }
-
-/// Results whose norm is made of fewer elements are held to the largest rounding error rather than
-/// the typical one.
-const FEW: f64 = 512.0;
 
 impl Tolerance {
-    /// The limits for a result of type `dtype` that should be `want`.
-    pub fn of(dtype: DType, want: &[f64]) -> Self {
+    /// The limits for a result of type `dtype`.
+    pub fn of(dtype: DType) -> Self {
         let accumulation = 2.0f64.powi(-22);
-        // The norm: rounding to nearest is off by 2^-8, 2^-11, 2^-24 at most, and by 0.42 times
-        // that in the mean square over a decade of values.
-        let (relative, absolute, unit) = match dtype {
-            DType::Bf16 => (1.6e-2, 1e-5, 2.0f64.powi(-8)),
-            DType::F16 => (1e-3, 1e-5, 2.0f64.powi(-11)),
-            _ => (1.3e-6, 1e-5, 2.0f64.powi(-24)),
+        let (relative, absolute) = match dtype {
+            DType::Bf16 => (1.6e-2, 1e-5),
+            DType::F16 => (1e-3, 1e-5),
+            _ => (1.3e-6, 1e-5),
         };
-        let norm = if deciding(want) < FEW { unit } else { 0.5 * unit };
-        Self { relative, absolute, accumulation, norm }
+        Self { relative, absolute, accumulation }
     }
-}
-
-/// How many elements make up the norm: all, if they are of one size; about as many as the largest
-/// expert has, if its elements outweigh all others. (The square of the sum of squares, by the sum
-/// of fourth powers.)
-fn deciding(values: &[f64]) -> f64 {
-    let squares = values.iter().map(|value| value * value);
-    let fourths: f64 = squares.clone().map(|square| square * square).sum();
-    let sum: f64 = squares.sum();
-    if fourths > 0.0 { sum * sum / fourths } else { 0.0 }
 }
 
 /// Compares a result with the reference, element by element and as a whole; `magnitude` is the sum
@@ -85,10 +69,10 @@ pub fn compare(
     if got.len() != want.len() || got.len() != magnitude.len() {
         return Err(format!("{what}: {} elements, the reference has {}", got.len(), want.len()));
     }
-    let tolerance = Tolerance::of(dtype, want);
+    let tolerance = Tolerance::of(dtype);
     let mut worst = (0.0, 0);
     let mut wrong = 0;
-    let (mut difference, mut reference, mut size) = (0.0, 0.0, 0.0);
+    let (mut difference, mut rounding, mut reference, mut size) = (0.0, 0.0, 0.0, 0.0);
     for (index, ((&got, &want), &magnitude)) in got.iter().zip(want).zip(magnitude).enumerate() {
         let error = (f64::from(got) - want).abs();
         let limit = tolerance.absolute
@@ -101,6 +85,7 @@ pub fn compare(
             worst = (excess, index);
         }
         difference += error * error;
+        rounding += (f64::from(round(want as f32, dtype)) - want).powi(2);
         reference += want * want;
         size += magnitude * magnitude;
     }
@@ -115,7 +100,7 @@ pub fn compare(
             locate(index)
         ));
     }
-    let limit = tolerance.norm * reference.sqrt() + tolerance.accumulation * size.sqrt();
+    let limit = rounding.sqrt() + tolerance.accumulation * size.sqrt();
     if difference.sqrt() > limit {
         let (excess, index) = worst;
         return Err(format!(
@@ -130,4 +115,50 @@ pub fn compare(
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(dtype: DType, got: &[f32], want: &[f64]) -> Result<(), String> {
+        let magnitude: Vec<f64> = want.iter().map(|value| value.abs()).collect();
+        compare("it", dtype, got, want, &magnitude, &|column| Location {
+            expert: 0,
+            row: 0,
+            column,
+        })
+    }
+
+    /// Between two BF16 numbers, as far from both as can be.
+    const HALF_WAY: f64 = 16.0625;
+
+    #[test]
+    fn a_rounded_reference_passes_however_few_elements_there_are() {
+        for count in [1, 3, 1000] {
+            assert_eq!(outcome(DType::Bf16, &vec![16.0; count], &vec![HALF_WAY; count]), Ok(()));
+        }
+    }
+
+    /// Each element is the second nearest number, which its own limit allows.
+    #[test]
+    fn the_norm_finds_errors_that_elements_hide() {
+        for count in [1, 3, 1000] {
+            let want: Vec<f64> = (0..count).map(|i| 16.0 + 0.125 * (i % 8) as f64).collect();
+            let right: Vec<f32> = want.iter().map(|&value| value as f32).collect();
+            assert_eq!(outcome(DType::Bf16, &right, &want), Ok(()));
+            let wrong: Vec<f32> = right.iter().map(|value| value + 0.125).collect();
+            let message = outcome(DType::Bf16, &wrong, &want).expect_err("one unit too much");
+            assert!(message.contains("Frobenius"), "{message}");
+        }
+    }
+
+    #[test]
+    fn elements_and_missing_numbers_are_found() {
+        for wrong in [17.0, f32::NAN, f32::INFINITY] {
+            let message = outcome(DType::Bf16, &[16.0, wrong], &[16.0; 2]).expect_err("wrong");
+            assert!(message.contains("1 of 2 elements are wrong"), "{message}");
+            assert!(message.contains("column 1"), "{message}");
+        }
+    }
 }
