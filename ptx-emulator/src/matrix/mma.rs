@@ -85,9 +85,34 @@ impl Mma {
             _ if self.a.is_fp8() && fp8 == Fp8Accumulation::Hardware => {
                 self.reduced(&rows, &columns, d);
             }
+            _ if self.a.is_fp8() && self.d == AccumulatorType::F16 => {
+                self.in_halves(&rows, &columns, d);
+            }
             _ => self.exact::<32>(&rows, &columns, d),
         }
         Ok(())
+    }
+
+    /// FP8 with f16 sums as an H200 has it: the products of the lower two of every four neighbours
+    /// are added up and rounded to f16, those of the upper two are added to that and rounded, and
+    /// the whole is added to C and rounded.
+    fn in_halves(&self, rows: &Bytes<16>, columns: &Bytes<8>, d: &mut [Row]) {
+        let kind = AccumulatorType::F16;
+        let mut products = [[0; 32]; 2];
+        for upper in [false, true] {
+            let a = block::rows::<32>(self.a, &half(rows, upper));
+            let b = block::panel::<32>(self.b, &half(columns, upper));
+            let mut sums = block::load(kind, &products);
+            block::multiply(&block::widen(&a), &block::widen(&b), &mut sums);
+            block::store(kind, Precision::Single, false, &sums, &mut products);
+        }
+        let mut sums = block::load(kind, &products);
+        for (sums, c) in sums.iter_mut().zip(block::load(kind, d)) {
+            for (sum, c) in sums.iter_mut().zip(c) {
+                *sum += c;
+            }
+        }
+        block::store(kind, Precision::Single, false, &sums, d);
     }
 
     fn exact<const K: usize>(&self, rows: &Bytes<16>, columns: &Bytes<8>, d: &mut [Row]) {
@@ -105,6 +130,19 @@ impl Mma {
         fp8::accumulate(&a, &b, &mut sums);
         block::store(self.d, Precision::Reduced, false, &sums, d);
     }
+}
+
+/// The lower or the upper two of every four bytes, zeros for the others.
+fn half<const ROWS: usize>(bytes: &Bytes<ROWS>, upper: bool) -> Bytes<ROWS> {
+    let mut half = [[0; ROW_BYTES]; ROWS];
+    for (half, bytes) in half.iter_mut().zip(bytes) {
+        for (place, byte) in bytes.iter().enumerate() {
+            if (place % 4 >= 2) == upper {
+                half[place] = *byte;
+            }
+        }
+    }
+    half
 }
 
 /// Whether the types make an instruction; bits are left out.
