@@ -133,12 +133,13 @@ pub enum Refresh {
 ///
 /// # Streams
 ///
-/// Work that [`WeightCache::refresh`] and [`WeightCache::set_version`] add waits for that of earlier
-/// calls of the two, on whichever stream; once `refresh` has returned, work added to its stream reads
-/// the copies that were asked for. What the cache cannot see must be ordered with
-/// [`Stream::wait`], as for any tensor: the former copies' readers on other streams before a version
-/// that has moved, the optimiser that writes the master weights, and replays. Replay on the stream
-/// that `set_version` was given, or on one that waits for it.
+/// Work that [`WeightCache::refresh`], [`WeightCache::set_version`] and, outside of graphs,
+/// [`WeightCache::update`] add waits for that of earlier calls of the three, on whichever stream; once
+/// `refresh` has returned, work added to its stream reads the copies that were asked for. What the
+/// cache cannot see must be ordered with [`Stream::wait`], as for any tensor: the former copies'
+/// readers on other streams before a version that has moved, the optimiser that writes the master
+/// weights, and replays. Replay on the stream that `set_version` was given, or on one that waits for
+/// it.
 #[derive(Debug)]
 pub struct WeightCache<P: Prepare = CastWeights> {
     prepare: P,
@@ -196,7 +197,6 @@ impl<P: Prepare> WeightCache<P> {
             return Ok(Refresh::Held);
         }
         self.update(stream, master)?;
-        self.last = Some(stream.record()?);
         self.launched = true;
         Ok(Refresh::Launched)
     }
@@ -234,8 +234,16 @@ impl<P: Prepare> WeightCache<P> {
     /// # Errors
     /// `master` does not fit; a driver failure.
     pub fn update(&mut self, stream: &Stream, master: &GroupedTensor) -> Result<()> {
+        let eager = !stream.queue().is_capturing();
+        if eager {
+            self.wait(stream)?;
+        }
         self.prepare.fill(stream, master, &self.current, &mut self.prepared)?;
-        self.current.copy_from(stream, &self.one)
+        self.current.copy_from(stream, &self.one)?;
+        if eager {
+            self.last = Some(stream.record()?);
+        }
+        Ok(())
     }
 
     /// Forgets which version the copies are of: the next one given counts as moved, even if it is the
