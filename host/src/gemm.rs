@@ -163,6 +163,7 @@ fn token_map(tensor: &Tensor, token_box: u32) -> MapDescriptor {
         extents: [features, rows, 1],
         strides: [features * tensor.dtype().bytes() as u64, 0],
         tile: [SWIZZLE_ELEMENTS, token_box, 1],
+        swizzle: true,
     }
 }
 
@@ -187,6 +188,7 @@ pub(crate) fn weight_map(
         extents: [k, n, groups as u64],
         strides: [k * bytes, n * k * bytes],
         tile: [SWIZZLE_ELEMENTS, row_box, 1],
+        swizzle: true,
     })
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn prepare(
         alpha: Scalars { value: 1.0, ..Scalars::default() },
         tile_m,
         tile_n,
+        row_align: launch.row_align,
         ..SetupArgs::default()
     };
     let (splits, groups, rows) = match (&plan.problem, operands) {

@@ -3,6 +3,9 @@
 //!
 //! All device addresses are plain `u64`; zero means "absent" where a field says so.
 
+pub mod quantize;
+pub mod scaled;
+
 /// Rows of a segment in the dbias reduction: `dbias_partial` sums one segment of one group, and
 /// `dbias_reduce` adds the segments of a group in order, so the result does not depend on timing.
 pub const DBIAS_SEGMENT_ROWS: u32 = 128;
@@ -32,6 +35,10 @@ pub enum ElementType {
     F16 = 1,
     /// IEEE binary32.
     F32 = 2,
+    /// FP8 with 4 exponent and 3 mantissa bits, without infinities.
+    E4m3 = 3,
+    /// FP8 with 5 exponent and 2 mantissa bits.
+    E5m2 = 4,
 }
 
 /// Which dimension of the product is the number of rows of the group.
@@ -129,6 +136,10 @@ pub struct SetupArgs {
     pub alpha: Scalars,
     /// Factor of what the output held before; 0 writes without reading.
     pub beta: Scalars,
+    /// Device address of `f32[groups]`, scale_inv of the left operand, which multiplies alpha; 0: one.
+    pub a_scale_inv: u64,
+    /// Device address of `f32[groups]`, scale_inv of the right operand, which multiplies alpha; 0: one.
+    pub b_scale_inv: u64,
     /// Number of groups, 1 to [`MAX_GROUPS`].
     pub groups: u32,
     /// Bytes of one split: 4 or 8.
@@ -145,8 +156,10 @@ pub struct SetupArgs {
     pub tile_m: u32,
     /// Columns of an output tile of the launch that reads the table.
     pub tile_n: u32,
+    /// What the padded rows of a group are a multiple of; not zero.
+    pub row_align: u32,
     /// Zero.
-    pub reserved: u64,
+    pub reserved: u32,
 }
 
 /// A 128-byte tensor map as the driver encodes it.
@@ -305,6 +318,9 @@ pub struct GroupTable {
     pub status: usize,
     /// `i64[groups + 1]`: first row of each group; the last entry is the number of live rows.
     pub row_offsets: usize,
+    /// `i64[groups + 1]`: first padded row of each group, where the rows of every group are rounded up
+    /// to the set-up's `row_align`; the last entry is their number.
+    pub padded_offsets: usize,
     /// `u64[groups]`: address of the left operand.
     pub a_pointers: usize,
     /// `u64[groups]`: address of the right operand.
@@ -339,7 +355,8 @@ impl GroupTable {
     pub const fn layout(groups: u32) -> Self {
         let g = groups as usize;
         let row_offsets = size_of::<Status>();
-        let a_pointers = row_offsets + 8 * (g + 1);
+        let padded_offsets = row_offsets + 8 * (g + 1);
+        let a_pointers = padded_offsets + 8 * (g + 1);
         let b_pointers = a_pointers + 8 * g;
         let d_pointers = b_pointers + 8 * g;
         let a_offsets = d_pointers + 8 * g;
@@ -355,6 +372,7 @@ impl GroupTable {
         Self {
             status: 0,
             row_offsets,
+            padded_offsets,
             a_pointers,
             b_pointers,
             d_pointers,
@@ -375,7 +393,7 @@ impl GroupTable {
 const _: () = assert!(size_of::<Status>() == 32);
 const _: () = assert!(size_of::<Operand>() == 40);
 const _: () = assert!(size_of::<Scalars>() == 16);
-const _: () = assert!(size_of::<SetupArgs>() == 224);
+const _: () = assert!(size_of::<SetupArgs>() == 240);
 const _: () = assert!(size_of::<TensorMap>() == 128);
 const _: () = assert!(size_of::<GemmArgs>() == 368);
 const _: () = assert!(size_of::<DbiasArgs>() == 80);

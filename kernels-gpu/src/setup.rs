@@ -88,16 +88,33 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
         }
         let (tiles_before, total_tiles) = block_scan(own_tiles, shared);
 
+        // Pad the groups.
+        let (padded_before, total_padded) = if !valid {
+            (0, 0)
+        } else if args.row_align == 1 {
+            (rows_before, total_rows)
+        } else {
+            let mut own_padded = 0i64;
+            for i in 0..RUN {
+                if first + i < last {
+                    own_padded += padded(args, splits[i as usize]);
+                }
+            }
+            block_scan(own_padded, shared)
+        };
+
         // Write the entries of each group.
         let layout = GroupTable::layout(args.groups);
         let mut row = if valid { rows_before } else { 0 };
+        let mut padded_row = padded_before;
         let mut tile = tiles_before;
         for i in 0..RUN {
             if first + i < last {
                 let split = if valid { splits[i as usize] } else { 0 };
-                write_group(args, &layout, first + i, row, split, tile);
+                write_group(args, &layout, first + i, Place { row, padded_row, tile }, split);
                 if valid {
                     row += split;
+                    padded_row += padded(args, split);
                     tile += tiles(args, split);
                 }
             }
@@ -108,6 +125,7 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
             let groups = u64::from(args.groups);
             let live_rows = if valid { total_rows } else { 0 };
             store_u64(args.table + layout.row_offsets as u64 + 8 * groups, live_rows as u64);
+            store_u64(args.table + layout.padded_offsets as u64 + 8 * groups, total_padded as u64);
             store_u32(args.table + layout.tile_prefix as u64 + 4 * groups, total_tiles as u32);
             let address = args.table + layout.status as u64;
             store_u32(address, verdict.code);
@@ -136,6 +154,13 @@ fn tiles(args: &SetupArgs, rows: i64) -> i64 {
     i64::from(tile_rows) * i64::from(tile_columns)
 }
 
+/// Rows of a group whose split is `rows`, rounded up. Rows were checked against the buffer, which has
+/// fewer than 2^31.
+#[inline(always)]
+fn padded(args: &SetupArgs, rows: i64) -> i64 {
+    i64::from((rows as u32).next_multiple_of(args.row_align))
+}
+
 #[inline(always)]
 unsafe fn load_split(args: &SetupArgs, group: u32) -> i64 {
     // SAFETY: the caller's index is below `groups`.
@@ -148,15 +173,22 @@ unsafe fn load_split(args: &SetupArgs, group: u32) -> i64 {
     }
 }
 
-/// Writes everything about one group whose rows are `row .. row + split`.
+/// What comes before a group.
+#[derive(Clone, Copy)]
+struct Place {
+    row: i64,
+    padded_row: i64,
+    tile: i64,
+}
+
+/// Writes everything about one group of `split` rows.
 #[inline(always)]
 unsafe fn write_group(
     args: &SetupArgs,
     layout: &GroupTable,
     group: u32,
-    row: i64,
+    Place { row, padded_row, tile }: Place,
     split: i64,
-    tile: i64,
 ) {
     let at4 = |array: usize| args.table + array as u64 + 4 * u64::from(group);
     let at8 = |array: usize| args.table + array as u64 + 8 * u64::from(group);
@@ -164,6 +196,7 @@ unsafe fn write_group(
     // SAFETY: the table has room for `groups` groups, and each is written by one thread.
     unsafe {
         store_u64(at8(layout.row_offsets), row as u64);
+        store_u64(at8(layout.padded_offsets), padded_row as u64);
         store_u32(at4(layout.tile_prefix), tile as u32);
 
         let (a, a_offset) = locate(&args.a, group, row);
@@ -179,7 +212,13 @@ unsafe fn write_group(
         store_u32(at4(layout.m), if ragged_rows { split as u32 } else { args.m });
         store_u32(at4(layout.n), args.n);
         store_u32(at4(layout.k), if ragged_rows { args.k } else { split as u32 });
-        store_f32(at4(layout.alpha), scalar(&args.alpha, group));
+        let mut alpha = scalar(&args.alpha, group);
+        for scale_inv in [args.a_scale_inv, args.b_scale_inv] {
+            if scale_inv != 0 {
+                alpha *= load_constant_f32(scale_inv + 4 * u64::from(group));
+            }
+        }
+        store_f32(at4(layout.alpha), alpha);
         store_f32(at4(layout.beta), scalar(&args.beta, group));
     }
 }

@@ -39,6 +39,13 @@ impl Table {
         unsafe { self.load_u64(self.layout.row_offsets, group) as i64 }
     }
 
+    /// First padded row of a group; of `groups`, the number of padded rows.
+    #[inline(always)]
+    pub unsafe fn padded_offset(&self, group: u32) -> i64 {
+        // SAFETY: the array has `groups + 1` elements.
+        unsafe { self.load_u64(self.layout.padded_offsets, group) as i64 }
+    }
+
     /// Address of a group's left operand.
     #[inline(always)]
     pub unsafe fn a_pointer(&self, group: u32) -> u64 {

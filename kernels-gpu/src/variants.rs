@@ -2,7 +2,9 @@
 //! device to `extern "ptx-kernel"` functions (in `entries.rs`), on the host to [`KERNELS`], so that
 //! names, threads, shared-memory bytes and tiles cannot disagree.
 
-use crate::abi::{ElementType, Pass};
+use crate::abi::quantize::Blocks;
+use crate::abi::scaled::Scaling;
+use crate::abi::{ElementType, Pass, Ragged};
 
 /// Rows, columns and reduction depth of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +34,25 @@ pub enum Role {
     GemmSimt(ElementType),
     /// The wgmma grouped GEMM of one pass, for operands of one type.
     GemmSm90(Pass, ElementType),
+    /// Largest magnitudes of the tiles of a tensor to be quantized.
+    AmaxTiles,
+    /// Scales of groups from the magnitudes of their tiles.
+    GroupScales,
+    /// To FP8, with a scale for each of these blocks.
+    QuantizeFp8(Blocks),
+    /// The wgmma grouped GEMM of FP8 operands that both run along the reduction.
+    GemmFp8(Fp8Gemm),
+}
+
+/// Which FP8 product a kernel computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fp8Gemm {
+    /// Which dimension is a group's rows: fprop and dgrad are one kernel.
+    pub ragged: Ragged,
+    /// Type of the left operand; the right operand is E4M3.
+    pub a: ElementType,
+    /// Scales of the operands.
+    pub scaling: Scaling,
 }
 
 /// One row of the table: a kernel and how it must be launched.

@@ -13,7 +13,7 @@ const SWIZZLE_BYTES: u64 = 128;
 pub(crate) struct MapDescriptor {
     /// Device address of the first element, a multiple of 16.
     pub address: u64,
-    /// BF16 or FP16.
+    /// A floating-point type; FP8 is copied as bytes.
     pub dtype: DType,
     /// Number of dimensions in use, 2 or 3.
     pub rank: usize,
@@ -21,8 +21,10 @@ pub(crate) struct MapDescriptor {
     pub extents: [u64; 3],
     /// Bytes from one index to the next, of dimensions 1 and 2.
     pub strides: [u64; 2],
-    /// Elements of the box per dimension; the innermost spans 128 bytes (128-byte swizzle).
+    /// Elements of the box per dimension; with swizzle the innermost spans 128 bytes.
     pub tile: [u32; 3],
+    /// Whether boxes lie in shared memory with 128-byte swizzle; else as they are.
+    pub swizzle: bool,
 }
 
 impl MapDescriptor {
@@ -74,7 +76,7 @@ impl MapDescriptor {
         if !row.is_multiple_of(UNIT) {
             return Some(format!("a box row has {row} bytes, a multiple of 16 is needed"));
         }
-        if row > SWIZZLE_BYTES {
+        if self.swizzle && row > SWIZZLE_BYTES {
             return Some(format!("a box row has {row} bytes, the swizzle spans {SWIZZLE_BYTES}"));
         }
         None
@@ -92,6 +94,7 @@ mod tests {
         extents: [64, 256, 8],
         strides: [128, 32768],
         tile: [64, 128, 1],
+        swizzle: true,
     };
 
     fn check(map: MapDescriptor, expected: Option<&str>) {
@@ -112,6 +115,7 @@ mod tests {
         check(MapDescriptor { strides: [128, 1 << 40], ..SOUND }, Some("dimension 2 is"));
         check(MapDescriptor { tile: [4, 128, 1], ..SOUND }, Some("box row has 8 bytes"));
         check(MapDescriptor { tile: [128, 128, 1], ..SOUND }, Some("the swizzle spans 128"));
+        check(MapDescriptor { tile: [128, 128, 1], swizzle: false, ..SOUND }, None);
         // Dimensions beyond the rank do not count.
         check(MapDescriptor { rank: 2, extents: [64, 256, 0], strides: [128, 1], ..SOUND }, None);
     }

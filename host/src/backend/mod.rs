@@ -98,7 +98,7 @@ pub(crate) trait QueueGraph: Debug + Send + Sync {
 
 /// An engine that runs kernels from PTX.
 pub(crate) trait Launcher: Queue {
-    /// Encodes a tensor map with 128-byte swizzle, 256-byte L2 promotion and zero fill.
+    /// Encodes a tensor map with 256-byte L2 promotion and zero fill.
     fn encode(&self, descriptor: &MapDescriptor) -> Result<TensorMap>;
 
     /// Adds the launches of one operation, in order.

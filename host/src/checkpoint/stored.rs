@@ -209,6 +209,9 @@ pub(super) fn stored_dtype(dtype: DType) -> Dtype {
         DType::Bf16 => Dtype::BF16,
         DType::F16 => Dtype::F16,
         DType::F32 => Dtype::F32,
+        DType::E4m3 => Dtype::F8_E4M3,
+        DType::E5m2 => Dtype::F8_E5M2,
+        DType::U8 => Dtype::U8,
         DType::I32 => Dtype::I32,
         DType::I64 => Dtype::I64,
     }

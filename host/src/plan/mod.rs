@@ -93,6 +93,8 @@ pub struct LaunchPlan {
     pub reduce: Option<PlannedKernel>,
     /// Output tile that the scheduler's tile prefix counts.
     pub tile: (u32, u32),
+    /// What the rows of a group are rounded up to where they are transposed or scaled.
+    pub row_align: u32,
     /// Scratch memory.
     pub workspace: WorkspaceMap,
 }
@@ -168,6 +170,7 @@ fn gemm_launch(problem: &GemmProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
         kernel: writes.then_some(PlannedKernel { role, grid }),
         reduce: None,
         tile: (tile.m, tile.n),
+        row_align: 1,
         workspace,
     })
 }
@@ -207,6 +210,7 @@ fn dbias_launch(problem: &DbiasProblem) -> Result<LaunchPlan> {
             grid: [n.div_ceil(reduce.tile.n), problem.groups as u32],
         }),
         tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
+        row_align: 1,
         workspace: workspace(problem.groups, segments * problem.out_features * 4),
     })
 }
@@ -218,6 +222,7 @@ fn dscales_launch(problem: &DscalesProblem) -> Result<LaunchPlan> {
         kernel: (grid[0] > 0).then_some(PlannedKernel { role: dscales.role, grid }),
         reduce: None,
         tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
+        row_align: 1,
         workspace: workspace(problem.groups, 0),
     })
 }
@@ -235,6 +240,7 @@ fn cast_launch(problem: &CastProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
         kernel: (blocks > 0).then_some(PlannedKernel { role: cast.role, grid }),
         reduce: None,
         tile: (cast.tile.m, cast.tile.n),
+        row_align: 1,
         workspace: WorkspaceMap { table: 0, partial: 0, bytes: 0 },
     })
 }

@@ -116,9 +116,7 @@ pub(super) fn write(tensor: &Tensor, values: &[f32]) -> Result<()> {
                 .for_each(|(rounded, values)| rounded.convert_from_f32_slice(values));
             store(tensor, bytemuck::cast_slice(&rounded))
         }
-        DType::I32 | DType::I64 => {
-            Err(Error::dtype("tensor", tensor.dtype(), "a floating-point type"))
-        }
+        _ => Err(Error::dtype("tensor", tensor.dtype(), "a floating-point type")),
     }
 }
 
@@ -185,7 +183,7 @@ fn decode(dtype: DType, bytes: &[u8], values: &mut [f32]) -> Result<()> {
             let elements: &[f16] = bytemuck::try_cast_slice(bytes).map_err(misaligned)?;
             elements.convert_to_f32_slice(values);
         }
-        DType::I32 | DType::I64 => {
+        _ => {
             return Err(Error::dtype("tensor", dtype, "a floating-point type"));
         }
     }

@@ -15,6 +15,12 @@ pub enum DType {
     F16,
     /// IEEE binary32.
     F32,
+    /// FP8 with 4 exponent and 3 mantissa bits, without infinities; data of quantized tensors.
+    E4m3,
+    /// FP8 with 5 exponent and 2 mantissa bits; data of quantized tensors.
+    E5m2,
+    /// 8-bit unsigned integer; packed data and scales of quantized tensors.
+    U8,
     /// 32-bit signed integer (splits).
     I32,
     /// 64-bit signed integer (splits).
@@ -25,15 +31,21 @@ impl DType {
     /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {
+            Self::E4m3 | Self::E5m2 | Self::U8 => 1,
             Self::Bf16 | Self::F16 => 2,
             Self::F32 | Self::I32 => 4,
             Self::I64 => 8,
         }
     }
 
-    /// Whether the type is a floating-point type.
+    /// Whether the type is a floating-point type that needs no scale.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Bf16 | Self::F16 | Self::F32)
+    }
+
+    /// Whether the type is FP8.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, Self::E4m3 | Self::E5m2)
     }
 
     /// The kernels' name of a floating-point type.
@@ -42,7 +54,9 @@ impl DType {
             Self::Bf16 => Some(ElementType::Bf16),
             Self::F16 => Some(ElementType::F16),
             Self::F32 => Some(ElementType::F32),
-            Self::I32 | Self::I64 => None,
+            Self::E4m3 => Some(ElementType::E4m3),
+            Self::E5m2 => Some(ElementType::E5m2),
+            Self::U8 | Self::I32 | Self::I64 => None,
         }
     }
 }
@@ -53,6 +67,9 @@ impl fmt::Display for DType {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::F32 => "f32",
+            Self::E4m3 => "e4m3",
+            Self::E5m2 => "e5m2",
+            Self::U8 => "u8",
             Self::I32 => "i32",
             Self::I64 => "i64",
         })
@@ -80,4 +97,4 @@ macro_rules! element {
     };
 }
 
-element!(bf16 => Bf16, f16 => F16, f32 => F32, i32 => I32, i64 => I64);
+element!(bf16 => Bf16, f16 => F16, f32 => F32, u8 => U8, i32 => I32, i64 => I64);

@@ -199,9 +199,7 @@ impl Tensor {
                 let rounded: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
                 self.write(stream, &rounded)
             }
-            DType::I32 | DType::I64 => {
-                Err(Error::dtype("tensor", self.dtype, "a floating-point type"))
-            }
+            _ => Err(Error::dtype("tensor", self.dtype, "a floating-point type")),
         }
     }
 
@@ -261,9 +259,7 @@ impl Tensor {
             DType::F32 => self.to_vec(stream),
             DType::Bf16 => Ok(self.to_vec::<bf16>(stream)?.into_iter().map(bf16::to_f32).collect()),
             DType::F16 => Ok(self.to_vec::<f16>(stream)?.into_iter().map(f16::to_f32).collect()),
-            DType::I32 | DType::I64 => {
-                Err(Error::dtype("tensor", self.dtype, "a floating-point type"))
-            }
+            _ => Err(Error::dtype("tensor", self.dtype, "a floating-point type")),
         }
     }
 

@@ -180,9 +180,12 @@ pub(super) mod launch_attribute {
 }
 
 pub(super) mod tensor_map {
+    pub const UINT8: u32 = 0;
     pub const FLOAT16: u32 = 6;
+    pub const FLOAT32: u32 = 7;
     pub const BFLOAT16: u32 = 9;
     pub const INTERLEAVE_NONE: u32 = 0;
+    pub const SWIZZLE_NONE: u32 = 0;
     pub const SWIZZLE_128B: u32 = 3;
     pub const L2_PROMOTION_256B: u32 = 3;
     pub const OOB_FILL_ZERO: u32 = 0;

@@ -10,9 +10,9 @@ use crate::backend::MapDescriptor;
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 
-/// Encodes a map: 128-byte swizzle, 256-byte L2 promotion, zeros outside.
+/// Encodes a map: 256-byte L2 promotion, zeros outside.
 pub(super) fn encode(driver: &Driver, descriptor: &MapDescriptor) -> Result<TensorMap> {
-    let MapDescriptor { address, dtype, rank, extents, strides, tile } = *descriptor;
+    let MapDescriptor { address, dtype, rank, extents, strides, tile, swizzle } = *descriptor;
     descriptor.check_address()?;
     let mut map = CuTensorMap([0; 16]);
     // SAFETY: extents, box and element strides have at least `rank` entries, strides at least
@@ -28,7 +28,7 @@ pub(super) fn encode(driver: &Driver, descriptor: &MapDescriptor) -> Result<Tens
             tile.as_ptr(),
             [1, 1, 1].as_ptr(),
             tensor_map::INTERLEAVE_NONE,
-            tensor_map::SWIZZLE_128B,
+            if swizzle { tensor_map::SWIZZLE_128B } else { tensor_map::SWIZZLE_NONE },
             tensor_map::L2_PROMOTION_256B,
             tensor_map::OOB_FILL_ZERO,
         )
@@ -44,8 +44,10 @@ fn data_type(dtype: DType) -> Result<u32> {
     match dtype {
         DType::Bf16 => Ok(tensor_map::BFLOAT16),
         DType::F16 => Ok(tensor_map::FLOAT16),
-        DType::F32 | DType::I32 | DType::I64 => {
-            Err(Error::dtype("tensor map", dtype, "bf16 or f16"))
+        DType::F32 => Ok(tensor_map::FLOAT32),
+        DType::E4m3 | DType::E5m2 | DType::U8 => Ok(tensor_map::UINT8),
+        DType::I32 | DType::I64 => {
+            Err(Error::dtype("tensor map", dtype, "a floating-point type or u8"))
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::backend::MapDescriptor;
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 
-/// Encodes a map: 128-byte swizzle, 256-byte L2 promotion, zeros outside.
+/// Encodes a map: 256-byte L2 promotion, zeros outside.
 pub(super) fn encode(descriptor: &MapDescriptor, arch: Arch) -> Result<TensorMap> {
     descriptor.check_address()?;
-    let MapDescriptor { address, dtype, rank, extents, strides, tile } = descriptor;
+    let MapDescriptor { address, dtype, rank, extents, strides, tile, swizzle } = descriptor;
     let map = TiledMap {
         data_type: data_type(*dtype)?,
         address: *address,
@@ -22,7 +22,7 @@ pub(super) fn encode(descriptor: &MapDescriptor, arch: Arch) -> Result<TensorMap
         tile: tile.iter().copied().take(*rank).collect(),
         element_strides: vec![1; *rank],
         interleave: Interleave::None,
-        swizzle: Swizzle::Bytes128,
+        swizzle: if *swizzle { Swizzle::Bytes128 } else { Swizzle::None },
         l2_promotion: L2Promotion::Bytes256,
         fill: OutOfBoundsFill::Zeros,
     };
@@ -41,8 +41,10 @@ fn data_type(dtype: DType) -> Result<TensorDataType> {
     match dtype {
         DType::Bf16 => Ok(TensorDataType::Bf16),
         DType::F16 => Ok(TensorDataType::F16),
-        DType::F32 | DType::I32 | DType::I64 => {
-            Err(Error::dtype("tensor map", dtype, "bf16 or f16"))
+        DType::F32 => Ok(TensorDataType::F32),
+        DType::E4m3 | DType::E5m2 | DType::U8 => Ok(TensorDataType::U8),
+        DType::I32 | DType::I64 => {
+            Err(Error::dtype("tensor map", dtype, "a floating-point type or u8"))
         }
     }
 }

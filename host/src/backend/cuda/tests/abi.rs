@@ -140,12 +140,15 @@ fn tensor_map_numbers_are_the_drivers() {
     use ffi::tensor_map;
     use sys::CUtensorMapDataType_enum as Type;
     let numbers = [
+        (tensor_map::UINT8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8 as u32),
+        (tensor_map::FLOAT32, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32 as u32),
         (tensor_map::FLOAT16, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16 as u32),
         (tensor_map::BFLOAT16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 as u32),
         (
             tensor_map::INTERLEAVE_NONE,
             sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE as u32,
         ),
+        (tensor_map::SWIZZLE_NONE, sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_NONE as u32),
         (tensor_map::SWIZZLE_128B, sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_128B as u32),
         (
             tensor_map::L2_PROMOTION_256B,

@@ -557,6 +557,7 @@ fn tensor_maps_are_encoded_or_explained() {
         extents: [64, 256, 8],
         strides: [128, 32768],
         tile: [64, 128, 1],
+        swizzle: true,
     };
     let map = stream.encode(&sound).expect("a map");
     assert_eq!(map.0[..6], [4096, 9, 3, 64, 256, 128]);
@@ -565,7 +566,9 @@ fn tensor_maps_are_encoded_or_explained() {
     assert!(text.contains("multiple of 16"), "{text}");
     let error = stream.encode(&MapDescriptor { address: 4100, ..sound }).expect_err("misaligned");
     assert!(error.is_invalid_argument() && error.to_string().contains("0x1004"), "{error}");
-    assert!(refused(MapDescriptor { dtype: DType::F32, ..sound }).contains("bf16 or f16"));
+    assert!(
+        refused(MapDescriptor { dtype: DType::I32, ..sound }).contains("floating-point type or u8")
+    );
     assert!(refused(MapDescriptor { rank: 4, ..sound }).contains("rank 4"));
     fake.fail("cuTensorMapEncodeTiled", 1);
     assert_eq!(stream.encode(&sound).expect_err("no rule is broken").driver_code(), Some(1));

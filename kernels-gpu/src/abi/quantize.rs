@@ -1,0 +1,204 @@
+//! Quantized tensors as the kernels see them: how their data and scales lie, and the arguments of
+//! the kernels that make them.
+//!
+//! The rows of a group are counted twice. Its *tokens* lie one after another, so a group may begin at
+//! any row. What is scaled or transposed along the tokens is *padded*: there a group begins at a
+//! multiple of [`ROW_BLOCK`], and the group table holds both offsets.
+
+/// Rows of a scaled block along the tokens, and what groups are padded to where they are transposed.
+pub const ROW_BLOCK: u32 = 128;
+/// Columns of a scaled block along the features.
+pub const COLUMN_BLOCK: u32 = 128;
+/// Scales of FP8 blocks come in runs of this many, 16 bytes, as tensor copies need.
+pub const SCALE_RUN: u32 = 4;
+
+/// Rows that groups with `rows` tokens in all can take when each is padded to [`ROW_BLOCK`].
+pub const fn padded_rows(rows: u64, groups: u32) -> u64 {
+    let not_empty = if rows < groups as u64 { rows } else { groups as u64 };
+    (rows + (ROW_BLOCK as u64 - 1) * not_empty).next_multiple_of(ROW_BLOCK as u64)
+}
+
+/// Which blocks share a scale.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Blocks {
+    /// All elements of a group.
+    Tensor = 0,
+    /// 128 neighbours along the reduction.
+    Vector = 1,
+    /// 128 × 128 elements.
+    Square = 2,
+}
+
+/// A matrix of scales: `scale(i, j)` lies at element `group · group_pitch + i · pitch + j`, where `j`
+/// is contiguous.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct ScaleLayout {
+    /// Elements from one `i` to the next.
+    pub pitch: u64,
+    /// Elements from one group to the next; 0 where all groups share one matrix, as tokens do.
+    pub group_pitch: u64,
+}
+
+/// How the scales of a copy lie. `rows` and `columns` are those of the source: of one group for
+/// weights; of tokens, all of them.
+///
+/// | copy | blocks | `i` | `j` |
+/// | --- | --- | --- | --- |
+/// | rowwise | vector | column / 128 | row (of tokens: the token) |
+/// | rowwise | square | row / 128 (padded) | column / 128 |
+/// | columnwise | vector | row / 128 (padded) | column |
+/// | columnwise | square | column / 128 | row / 128 (padded) |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockScales {
+    /// Number of `i`.
+    pub outer: u64,
+    /// Number of `j`, rounded up to [`SCALE_RUN`]: the pitch.
+    pub pitch: u64,
+}
+
+impl BlockScales {
+    /// Scales of the rowwise copy, which runs along the columns.
+    pub const fn rowwise(blocks: Blocks, rows: u64, padded_rows: u64, columns: u64) -> Self {
+        let column_blocks = columns.div_ceil(COLUMN_BLOCK as u64);
+        match blocks {
+            Blocks::Tensor => Self { outer: 1, pitch: 1 },
+            Blocks::Vector => Self::new(column_blocks, rows),
+            Blocks::Square => Self::new(padded_rows.div_ceil(ROW_BLOCK as u64), column_blocks),
+        }
+    }
+
+    /// Scales of the columnwise copy, which runs along the rows.
+    pub const fn columnwise(blocks: Blocks, padded_rows: u64, columns: u64) -> Self {
+        let row_blocks = padded_rows.div_ceil(ROW_BLOCK as u64);
+        match blocks {
+            Blocks::Tensor => Self { outer: 1, pitch: 1 },
+            Blocks::Vector => Self::new(row_blocks, columns),
+            Blocks::Square => Self::new(columns.div_ceil(COLUMN_BLOCK as u64), row_blocks),
+        }
+    }
+
+    const fn new(outer: u64, inner: u64) -> Self {
+        Self { outer, pitch: inner.next_multiple_of(SCALE_RUN as u64) }
+    }
+
+    /// Elements of the matrix.
+    pub const fn elements(&self) -> u64 {
+        self.outer * self.pitch
+    }
+}
+
+/// One copy of a quantized tensor, as a quantize kernel writes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct QuantizedCopy {
+    /// Device address of the data; 0: this copy is not made.
+    pub data: u64,
+    /// Device address of `f32` scale_inv; of [`Blocks::Tensor`] it is not read.
+    pub scale_inv: u64,
+    /// How the scales lie.
+    pub scales: ScaleLayout,
+    /// Elements from one line of the data to the next: rows of the rowwise copy, columns of the
+    /// columnwise copy, which is transposed.
+    pub pitch: u64,
+    /// Elements of the data from one group to the next; 0 where the groups' rows share the lines.
+    pub group_pitch: u64,
+}
+
+/// Arguments of the FP8 quantize kernels: a source of BF16, FP16 or FP32 into one or two copies.
+///
+/// With a group table the source is tokens, `[rows, columns]`, and the table comes from a set-up with
+/// `tile_m` = [`ROW_BLOCK`], `tile_n` = [`COLUMN_BLOCK`] and `row_align` = [`ROW_BLOCK`], so that its
+/// tile prefix counts blocks. Without one it is weights, `[groups, rows, columns]`.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct QuantizeArgs {
+    /// Device address of the group table; 0: every group has `rows` rows.
+    pub table: u64,
+    /// Device address of the source; 0: see `source_array`.
+    pub source: u64,
+    /// Device address of `u64[groups]`, addresses of discrete sources; 0: use `source`.
+    pub source_array: u64,
+    /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
+    pub skip: u64,
+    /// Device address of the scales `f32[groups]` that elements are multiplied by
+    /// ([`Blocks::Tensor`] alone).
+    pub scale: u64,
+    /// Device address of `f32[tiles]`: the largest magnitude of each tile, for [`ScaleArgs`]; 0: not
+    /// wanted.
+    pub amax_partial: u64,
+    /// Device address of `f32[row tiles, columns]`, the columns' sums over the rows of a tile, for
+    /// `dbias_reduce`; 0: not wanted.
+    pub dbias_partial: u64,
+    /// The copy that runs along the columns.
+    pub rowwise: QuantizedCopy,
+    /// The copy that runs along the rows, transposed.
+    pub columnwise: QuantizedCopy,
+    /// Number of groups.
+    pub groups: u32,
+    /// Rows of every group, where there is no table.
+    pub rows: u32,
+    /// Columns of the source.
+    pub columns: u32,
+    /// [`ElementType`](super::ElementType) of the source.
+    pub source_type: u32,
+    /// [`ElementType`](super::ElementType) of the data: E4M3 or E5M2.
+    pub format: u32,
+    /// 1: scales of blocks are rounded down to powers of two.
+    pub power_of_two: u32,
+    /// Magnitudes below it count as it (blocks).
+    pub epsilon: f32,
+    /// Zero.
+    pub reserved: u32,
+    /// Zero; keeps the size a multiple of the alignment.
+    pub reserved2: u64,
+}
+
+/// Arguments of `scale_from_amax` and `scale_from_history`: one block for each group makes the scales
+/// of [`Blocks::Tensor`] from the partial maxima of its tiles.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct ScaleArgs {
+    /// Device address of the group table; 0: every group has `tiles` tiles.
+    pub table: u64,
+    /// Device address of `f32[tiles]`, the largest magnitude of each tile.
+    pub amax_partial: u64,
+    /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
+    pub skip: u64,
+    /// Device address of `f32[groups]`, the largest magnitude of each group; 0: not wanted.
+    pub amax: u64,
+    /// Device address of `f32[groups]`.
+    pub scale: u64,
+    /// Device address of `f32[groups]`.
+    pub scale_inv: u64,
+    /// Device address of `f32[history_len, groups]`; 0: current scaling.
+    pub history: u64,
+    /// Number of groups.
+    pub groups: u32,
+    /// Tiles of every group, where there is no table.
+    pub tiles: u32,
+    /// Largest magnitude of the format.
+    pub format_max: f32,
+    /// Magnitudes below it count as it.
+    pub epsilon: f32,
+    /// 1: scales are rounded down to powers of two.
+    pub power_of_two: u32,
+    /// Entries of the history of a group.
+    pub history_len: u32,
+    /// 1: the newest entry of the history decides; 0: the largest.
+    pub most_recent: u32,
+    /// The scale is divided by `2^margin` (delayed scaling).
+    pub margin: i32,
+    /// Zero.
+    pub reserved: u64,
+}
+
+const _: () = assert!(size_of::<ScaleLayout>() == 16);
+const _: () = assert!(size_of::<QuantizedCopy>() == 48);
+const _: () = assert!(size_of::<QuantizeArgs>() == 192);
+const _: () = assert!(size_of::<ScaleArgs>() == 96);

@@ -1,0 +1,65 @@
+//! Arguments of the grouped GEMMs whose operands carry scales.
+
+use super::quantize::{Blocks, ScaleLayout};
+use super::{GemmArgs, TensorMap};
+
+/// How the sums of an FP8 product become FP32.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Accumulation {
+    /// In the tensor core alone, which keeps about 14 bits.
+    Fast = 0,
+    /// The tensor core adds 128 products, which are then added in FP32.
+    Promoted = 1,
+}
+
+/// The scales of both operands of an FP8 product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scaling {
+    /// Of the left operand.
+    pub a: Blocks,
+    /// Of the right operand.
+    pub b: Blocks,
+    /// How sums grow.
+    pub accumulation: Accumulation,
+}
+
+/// The scales of one operand. Those of [`Blocks::Tensor`] are in the group table's alpha.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct OperandScales {
+    /// Device address of `f32` scale_inv; 0 for [`Blocks::Tensor`].
+    pub scale_inv: u64,
+    /// How they lie.
+    pub layout: ScaleLayout,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// Arguments of the FP8 grouped GEMMs, `D_g = alpha_g · A_g · B_gᵀ + beta_g · D_g (+ bias)`, whose
+/// operands both run along the reduction.
+///
+/// The maps of the data count bytes. A map of scales is that of a matrix `[outer, pitch]` of FP32
+/// without swizzle, in boxes of 128 (left) or 256 (right) along `j`.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct ScaledGemmArgs {
+    /// What every GEMM needs.
+    pub gemm: GemmArgs,
+    /// Zero; aligns the maps.
+    pub reserved: [u64; 2],
+    /// Tensor map of the left operand's scales ([`Blocks::Vector`] alone).
+    pub a_scale_map: TensorMap,
+    /// Tensor map of the right operand's scales ([`Blocks::Vector`] alone).
+    pub b_scale_map: TensorMap,
+    /// Scales of the left operand.
+    pub a_scales: OperandScales,
+    /// Scales of the right operand.
+    pub b_scales: OperandScales,
+}
+
+const _: () = assert!(size_of::<OperandScales>() == 32);
+const _: () = assert!(size_of::<ScaledGemmArgs>() == 704);
+const _: () = assert!(core::mem::offset_of!(ScaledGemmArgs, a_scale_map).is_multiple_of(64));
