@@ -65,6 +65,7 @@ mod error;
 pub mod interop;
 pub mod ops;
 mod ptx;
+pub mod recipe;
 pub mod reference;
 mod splits;
 mod tensor;
@@ -86,7 +87,11 @@ pub use crate::grouped_linear::{
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
 pub use crate::splits::Splits;
-pub use crate::tensor::{DType, Element, GroupedTensor, ParamLayout, Tensor, TensorSpec};
+pub use crate::recipe::Recipe;
+pub use crate::tensor::{
+    CopySpec, DType, Direction, Element, GroupedTensor, ParamLayout, QuantizedCopy, QuantizedSpec,
+    QuantizedTensor, SourceShape, Tensor, TensorSpec,
+};
 
 #[cfg(feature = "emulator")]
 pub use ptx_emulator::Arch;

@@ -3,6 +3,7 @@
 mod dtype;
 mod grouped;
 mod memory;
+mod quantized;
 mod spec;
 
 use half::{bf16, f16};
@@ -11,6 +12,10 @@ pub use self::dtype::{DType, Element};
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
+pub use self::quantized::{
+    CopySpec, Direction, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
+};
+pub(crate) use self::quantized::missing_copy;
 pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
 use crate::error::{Error, Kind, Result};

@@ -12,10 +12,12 @@ pub const COLUMN_BLOCK: u32 = 128;
 /// Scales of FP8 blocks come in runs of this many, 16 bytes, as tensor copies need.
 pub const SCALE_RUN: u32 = 4;
 
-/// Rows that groups with `rows` tokens in all can take when each is padded to [`ROW_BLOCK`].
+/// The most rows that groups with `rows` tokens in all can take when each is padded to
+/// [`ROW_BLOCK`]: a multiple of it.
 pub const fn padded_rows(rows: u64, groups: u32) -> u64 {
+    let block = ROW_BLOCK as u64;
     let not_empty = if rows < groups as u64 { rows } else { groups as u64 };
-    (rows + (ROW_BLOCK as u64 - 1) * not_empty).next_multiple_of(ROW_BLOCK as u64)
+    (rows + (block - 1) * not_empty) / block * block
 }
 
 /// Which blocks share a scale.
