@@ -1,5 +1,7 @@
 //! The grouped product: tensor maps and arguments of the kernel that the plan chose.
 
+pub(crate) mod scaled;
+
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, Ragged, TensorMap};
 use grouped_linear_kernels::variants::{Role, Tile, kernel};
@@ -8,10 +10,13 @@ use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
 use crate::plan::{GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Pass, Plan, Problem};
-use crate::tensor::{DType, Parts, Tensor};
+use crate::tensor::{DType, GroupedTensor, Parts, Tensor};
 
 /// Elements of the innermost box dimension: 128 bytes of a 16-bit type, the span of the swizzle.
 const SWIZZLE_ELEMENTS: u32 = 64;
+
+/// In place of a map that no kernel reads.
+const NO_MAP: TensorMap = TensorMap([0; 16]);
 
 /// Adds the plan's kernel on the group table at `table`.
 pub(crate) fn prepare(
@@ -30,37 +35,56 @@ pub(crate) fn prepare(
     };
     let (a_map, b_map, b_maps) = match kernel.role {
         Role::GemmSm90(..) => {
-            check_alignment(operands)?;
+            check_alignment(&operands.d, operands.bias)?;
             tensor_maps(launcher, problem, operands)?
         }
-        _ => (TensorMap([0; 16]), TensorMap([0; 16]), 0),
+        _ => (NO_MAP, NO_MAP, 0),
     };
-    let (m, n, k) = problem.extents();
     let strides = Strides::of(problem);
-    let (bias, bias_array) = operands.bias.map_or((0, 0), |bias| bias.addresses());
     let args = GemmArgs {
         a_map,
         b_map,
         b_maps,
-        table,
-        bias,
-        bias_array,
-        bias_row_scales: operands.bias_row_scales.and_then(Tensor::address).unwrap_or(0),
         a_row_stride: strides.a_row,
         a_reduction_stride: strides.a_reduction,
         b_column_stride: strides.b_column,
         b_reduction_stride: strides.b_reduction,
+        ..plain_args(problem, operands.bias, operands.bias_row_scales, table)
+    };
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// What does not depend on the operands of the product.
+fn plain_args(
+    problem: &GemmProblem,
+    bias: Option<&GroupedTensor>,
+    bias_row_scales: Option<&Tensor>,
+    table: u64,
+) -> GemmArgs {
+    let (m, n, k) = problem.extents();
+    let (address, bias_array) = bias.map_or((0, 0), GroupedTensor::addresses);
+    GemmArgs {
+        a_map: NO_MAP,
+        b_map: NO_MAP,
+        b_maps: 0,
+        table,
+        bias: address,
+        bias_array,
+        bias_row_scales: bias_row_scales.and_then(Tensor::address).unwrap_or(0),
+        a_row_stride: 0,
+        a_reduction_stride: 0,
+        b_column_stride: 0,
+        b_reduction_stride: 0,
         groups: problem.groups as u32,
         ragged: if m.is_none() { Ragged::Rows } else { Ragged::Reduction } as u32,
         m: m.unwrap_or(0) as u32,
         n: n as u32,
         k: k.unwrap_or(0) as u32,
         d_type: element(problem.output),
-        bias_type: operands.bias.map_or(0, |bias| element(bias.dtype())),
+        bias_type: bias.map_or(0, |bias| element(bias.dtype())),
         reserved: 0,
         reserved2: 0,
-    };
-    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+    }
 }
 
 /// Elements from one index to the next, for the kernel that reads plain memory.
@@ -89,7 +113,7 @@ impl Strides {
 pub(crate) fn check_outputs(plan: &Plan, outputs: &[Tensor]) -> Result<()> {
     let kernel = plan.launch.and_then(|launch| launch.kernel);
     match kernel.map(|kernel| kernel.role) {
-        Some(Role::GemmSm90(..)) => check_output_alignment(outputs),
+        Some(Role::GemmSm90(..) | Role::GemmFp8(_)) => check_output_alignment(outputs),
         _ => Ok(()),
     }
 }
@@ -105,18 +129,19 @@ fn check_output_alignment(outputs: &[Tensor]) -> Result<()> {
     }
     Err(Error::invalid(
         "the output must start at a multiple of 16 bytes; a view that does not can be written with \
-         KernelChoice::Simt",
+         KernelChoice::Simt, or without a recipe",
     ))
 }
 
 /// The tensor-core kernels read biases in pairs. Inputs are checked where their tensor maps are
 /// encoded.
-fn check_alignment(operands: &GemmOperands<'_>) -> Result<()> {
-    check_output_alignment(operands.d.tensors())?;
+fn check_alignment(d: &GroupedOperand<'_>, bias: Option<&GroupedTensor>) -> Result<()> {
+    check_output_alignment(d.tensors())?;
     let pair = |tensor: &Tensor| aligned(tensor, 2 * tensor.dtype().bytes() as u64);
-    if !operands.bias.is_none_or(|bias| bias.tensors().iter().all(pair)) {
+    if !bias.is_none_or(|bias| bias.tensors().iter().all(pair)) {
         return Err(Error::invalid(
-            "the bias must start at a multiple of two elements; copy it, or use KernelChoice::Simt",
+            "the bias must start at a multiple of two elements; copy it, or use KernelChoice::Simt \
+             without a recipe",
         ));
     }
     Ok(())
@@ -147,7 +172,7 @@ fn tensor_maps(
                     )
                 })?;
                 let memory = if problem.pass == Pass::Dgrad { &maps.dgrad } else { &maps.fprop };
-                Ok((a_map, TensorMap([0; 16]), memory.address()))
+                Ok((a_map, NO_MAP, memory.address()))
             }
         },
     }

@@ -1,12 +1,12 @@
-//! Carries out a plan on an engine that launches kernels: quantize alone, or setup, then gemm or the
-//! epilogue's reductions, in stream order.
+//! Carries out a plan on an engine that launches kernels: setup, where there are splits, then quantize,
+//! gemm or the epilogue's reductions, in stream order.
 
 use grouped_linear_kernels::variants::{KERNELS, Kernel};
 
 use crate::backend::Launcher;
 use crate::epilogue;
 use crate::error::{Error, Result};
-use crate::gemm;
+use crate::gemm::{self, scaled};
 use crate::plan::{Operands, Plan};
 use crate::{quantize, setup};
 
@@ -18,16 +18,27 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
     };
     operands.note_use(launcher.queue_number());
     let mut launches = Launches::default();
-    if let Operands::Cast(cast) = operands {
-        quantize::prepare(plan, launch, cast, &mut launches)?;
-        return launcher.submit(&launches);
-    }
-    let workspace = launcher.workspace(launch.workspace.bytes)?;
-    let table = workspace + launch.workspace.table as u64;
-    let partial = workspace + launch.workspace.partial as u64;
+    let map = launch.workspace;
+    let workspace = if map.bytes == 0 { 0 } else { launcher.workspace(map.bytes)? };
+    let table = workspace + map.table as u64;
+    let partial = workspace + map.partial as u64;
 
-    setup::prepare(launcher, plan, launch, operands, table, &mut launches)?;
+    if operands.splits().is_some() {
+        setup::prepare(launcher, plan, launch, operands, table, &mut launches)?;
+    }
     match operands {
+        Operands::Cast(cast) => quantize::prepare_cast(plan, launch, cast, &mut launches)?,
+        Operands::Quantize(quantize) => {
+            let table = if quantize.splits.is_some() { table } else { 0 };
+            let scratch = quantize::Scratch { table, amax: workspace + map.amax as u64, partial };
+            quantize::prepare_fp8(plan, launch, quantize, scratch, &mut launches)?;
+        }
+        Operands::UpdateScales(update) => {
+            quantize::prepare_update(plan, launch, update, &mut launches)?;
+        }
+        Operands::ScaledGemm(gemm) => {
+            scaled::prepare(launcher, plan, launch, gemm, table, &mut launches)?;
+        }
         Operands::Gemm(gemm) => gemm::prepare(launcher, plan, launch, gemm, table, &mut launches)?,
         Operands::Dbias(dbias) => {
             epilogue::prepare_dbias(plan, launch, dbias, table, partial, &mut launches)?;
@@ -35,7 +46,6 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
         Operands::Dscales(dscales) => {
             epilogue::prepare_dscales(plan, launch, dscales, table, &mut launches)?;
         }
-        Operands::Cast(_) => return Err(mismatch()),
     }
     launcher.submit(&launches)
 }
@@ -46,7 +56,7 @@ pub(crate) fn mismatch() -> Error {
 }
 
 /// The most kernels that one operation launches.
-const MOST: usize = 3;
+const MOST: usize = 5;
 
 /// Bytes of the largest argument struct in the kernel table.
 const ARGS_BYTES: usize = {

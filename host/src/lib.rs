@@ -80,14 +80,14 @@ pub use crate::grouped_linear::functional::{
     WgradArgs,
 };
 pub use crate::grouped_linear::{
-    BackwardOptions, BiasUse, Captured, CapturedLayer, CastWeights, Config, ForwardOptions,
-    GradSink, Grads, GroupedLinear, LayerSpecs, Needs, PendingWgrad, Prepare, Refresh, RowSink,
-    Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
+    BackwardOptions, BiasUse, Captured, CapturedLayer, CastWeights, Config, DelayedState,
+    ForwardOptions, GradSink, Grads, GroupedLinear, LayerSpecs, Needs, PendingWgrad, Prepare,
+    Refresh, RowSink, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
 };
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
-pub use crate::splits::Splits;
 pub use crate::recipe::Recipe;
+pub use crate::splits::Splits;
 pub use crate::tensor::{
     CopySpec, DType, Direction, Element, GroupedTensor, ParamLayout, QuantizedCopy, QuantizedSpec,
     QuantizedTensor, SourceShape, Tensor, TensorSpec,

@@ -1,16 +1,23 @@
-//! What products read, made from high-precision weights. It needs no splits, so no set-up precedes
-//! it, and it runs when the weights change rather than with every product.
+//! What products read, made from high-precision tensors: casts of weights, and FP8 data with scales of
+//! weights or tokens. Weights need no splits, so no set-up precedes their quantization, and it runs
+//! when they change rather than with every product.
 
 use bytemuck::bytes_of;
-use grouped_linear_kernels::abi::CastArgs;
+use grouped_linear_kernels::abi::quantize::{QuantizeArgs, QuantizedCopy, ScaleArgs};
+use grouped_linear_kernels::abi::{CastArgs, DbiasArgs};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::gemm::element;
 use crate::launch::{Launches, mismatch};
-use crate::plan::{CastOperands, LaunchPlan, Plan, Problem};
-use crate::tensor::Tensor;
+use crate::plan::{
+    CastOperands, GroupedOperand, LaunchPlan, Plan, Problem, QuantizeOperands, QuantizeProblem,
+    ScaleSource, UpdateScalesOperands,
+};
+use crate::recipe::{AmaxAlgorithm, Blocks};
+use crate::tensor::{DType, Direction, SourceShape, Tensor};
 
 /// Adds the cast to the type of the destination; nothing, if there are no elements.
-pub(crate) fn prepare(
+pub(crate) fn prepare_cast(
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &CastOperands<'_>,
@@ -32,4 +39,209 @@ pub(crate) fn prepare(
         ..CastArgs::default()
     };
     launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// Addresses in the scratch memory of a quantization.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scratch {
+    /// The group table; 0 for weights.
+    pub table: u64,
+    /// Largest magnitudes of tiles.
+    pub amax: u64,
+    /// Sums of columns.
+    pub partial: u64,
+}
+
+/// Adds what finds the scales, what quantizes, and what finishes the sums of the columns, in the order
+/// that the source of the scales asks for.
+pub(crate) fn prepare_fp8(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &QuantizeOperands<'_>,
+    scratch: Scratch,
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::Quantize(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    check_alignment(operands)?;
+    let quantize = quantize_args(problem, launch, operands, scratch);
+    let push_scales = |launches: &mut Launches| -> Result<()> {
+        let Some(scales) = &launch.scales else { return Ok(()) };
+        let args = scale_args(problem, operands, scratch);
+        launches.push(scales.groups.row()?, scales.groups.grid, bytes_of(&args))
+    };
+    let own = problem.scales == ScaleSource::Own;
+    if let Some(amax) = launch.scales.and_then(|scales| scales.amax) {
+        let args = QuantizeArgs { amax_partial: scratch.amax, ..quantize };
+        launches.push(amax.row()?, amax.grid, bytes_of(&args))?;
+    }
+    if own {
+        push_scales(launches)?;
+    }
+    if let Some(kernel) = &launch.kernel {
+        launches.push(kernel.row()?, kernel.grid, bytes_of(&quantize))?;
+    }
+    if !own {
+        push_scales(launches)?;
+    }
+    if let (Some(reduce), Some(db)) = (&launch.reduce, operands.db) {
+        let (address, db_array) = db.addresses();
+        let args = DbiasArgs {
+            table: scratch.table,
+            partial: scratch.partial,
+            db: address,
+            db_array,
+            groups: problem.destination.groups as u32,
+            n: problem.destination.source.columns() as u32,
+            db_type: element(db.dtype()),
+            accumulate: u32::from(operands.accumulate_db),
+            ..DbiasArgs::default()
+        };
+        launches.push(reduce.row()?, reduce.grid, bytes_of(&args))?;
+    }
+    Ok(())
+}
+
+fn quantize_args(
+    problem: &QuantizeProblem,
+    launch: &LaunchPlan,
+    operands: &QuantizeOperands<'_>,
+    scratch: Scratch,
+) -> QuantizeArgs {
+    let spec = problem.destination;
+    let (source, source_array) = match operands.source {
+        GroupedOperand::Rows(tensor) => (tensor.address().unwrap_or(0), 0),
+        GroupedOperand::Groups(grouped) => grouped.addresses(),
+    };
+    let rows = match spec.source {
+        SourceShape::Tokens { .. } => 0,
+        SourceShape::Weights { rows, .. } => rows as u32,
+    };
+    let scale = match &operands.history {
+        Some(history) => Some(history.scale),
+        None => operands.destination.scale(),
+    };
+    // Where the scales are there, the kernel that uses them notes the magnitudes, too.
+    let notes_amax = launch.scales.is_some_and(|scales| scales.amax.is_none());
+    QuantizeArgs {
+        table: scratch.table,
+        source,
+        source_array,
+        skip: operands.skip.and_then(Tensor::address).unwrap_or(0),
+        scale: scale.and_then(Tensor::address).unwrap_or(0),
+        amax_partial: if notes_amax { scratch.amax } else { 0 },
+        dbias_partial: if operands.db.is_some() { scratch.partial } else { 0 },
+        rowwise: copy_args(operands, Direction::Rowwise),
+        columnwise: copy_args(operands, Direction::Columnwise),
+        groups: spec.groups as u32,
+        rows,
+        columns: spec.source.columns() as u32,
+        source_type: element(problem.input),
+        format: element(spec.format.dtype),
+        power_of_two: u32::from(operands.rule.power_of_two),
+        epsilon: operands.rule.epsilon,
+        ..QuantizeArgs::default()
+    }
+}
+
+fn copy_args(operands: &QuantizeOperands<'_>, direction: Direction) -> QuantizedCopy {
+    let Some(copy) = operands.destination.copy(direction) else {
+        return QuantizedCopy::default();
+    };
+    let spec = operands.destination.spec();
+    let shape = copy.data.shape();
+    let pitch = shape.last().copied().unwrap_or(0) as u64;
+    let group_pitch = match spec.source {
+        SourceShape::Tokens { .. } => 0,
+        SourceShape::Weights { rows, columns } => (rows * columns) as u64,
+    };
+    QuantizedCopy {
+        data: copy.data.address().unwrap_or(0),
+        scale_inv: copy.scale_inv.address().unwrap_or(0),
+        scales: spec.scale_layout(direction),
+        pitch,
+        group_pitch,
+    }
+}
+
+/// One scale for each group from the magnitudes of its tiles; or, with a history, these magnitudes
+/// into its first line.
+fn scale_args(
+    problem: &QuantizeProblem,
+    operands: &QuantizeOperands<'_>,
+    scratch: Scratch,
+) -> ScaleArgs {
+    let spec = problem.destination;
+    let copies = [Direction::Rowwise, Direction::Columnwise];
+    let copy = copies.iter().find_map(|&direction| operands.destination.copy(direction));
+    let args = ScaleArgs {
+        table: scratch.table,
+        amax_partial: scratch.amax,
+        skip: operands.skip.and_then(Tensor::address).unwrap_or(0),
+        groups: spec.groups as u32,
+        tiles: (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32,
+        format_max: format_max(spec.format.dtype),
+        ..ScaleArgs::default()
+    };
+    match &operands.history {
+        Some(history) => ScaleArgs {
+            history: history.history.address().unwrap_or(0),
+            history_len: history.history.shape()[0] as u32,
+            ..args
+        },
+        None => ScaleArgs {
+            scale: operands.destination.scale().and_then(Tensor::address).unwrap_or(0),
+            scale_inv: copy.and_then(|copy| copy.scale_inv.address()).unwrap_or(0),
+            epsilon: operands.rule.epsilon,
+            power_of_two: u32::from(operands.rule.power_of_two),
+            ..args
+        },
+    }
+}
+
+/// Adds the kernel that makes the next scales of a history.
+pub(crate) fn prepare_update(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &UpdateScalesOperands<'_>,
+    launches: &mut Launches,
+) -> Result<()> {
+    let (Problem::UpdateScales(problem), Some(kernel)) = (&plan.problem, &launch.kernel) else {
+        return Err(mismatch());
+    };
+    let address = |tensor: &Tensor| tensor.address().unwrap_or(0);
+    let args = ScaleArgs {
+        history: address(operands.history.history),
+        scale: address(operands.history.scale),
+        scale_inv: address(operands.history.scale_inv),
+        groups: problem.groups as u32,
+        format_max: format_max(problem.format),
+        history_len: problem.history_len as u32,
+        most_recent: u32::from(operands.algorithm == AmaxAlgorithm::MostRecent),
+        margin: operands.margin,
+        ..ScaleArgs::default()
+    };
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// The largest number of an FP8 type.
+fn format_max(dtype: DType) -> f32 {
+    if dtype == DType::E5m2 { 57344.0 } else { 448.0 }
+}
+
+/// The kernels load and store 16 bytes at once.
+fn check_alignment(operands: &QuantizeOperands<'_>) -> Result<()> {
+    let whole = operands.destination.spec().format.blocks == Blocks::Tensor;
+    let aligned = |tensor: &Tensor| tensor.address().unwrap_or(0).is_multiple_of(16);
+    let copies = [Direction::Rowwise, Direction::Columnwise];
+    let copies = copies.iter().filter_map(|&direction| operands.destination.copy(direction));
+    let results = copies.flat_map(|copy| [Some(&copy.data), (!whole).then_some(&copy.scale_inv)]);
+    if operands.source.tensors().iter().chain(results.flatten()).all(aligned) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "the source of a quantization, its data and the scales of its blocks must each start at a \
+         multiple of 16 bytes; copy the view that does not",
+    ))
 }

@@ -267,7 +267,9 @@ mod tests {
         for (recipe, expected) in table {
             let found = recipe.check().err().map(|error| error.to_string());
             match expected {
-                Some(part) => assert!(found.as_ref().is_some_and(|text| text.contains(part)), "{found:?}"),
+                Some(part) => {
+                    assert!(found.as_ref().is_some_and(|text| text.contains(part)), "{found:?}")
+                }
                 None => assert_eq!(found, None),
             }
         }

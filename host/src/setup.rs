@@ -7,8 +7,12 @@ use grouped_linear_kernels::variants::{Role, kernel};
 use crate::backend::Launcher;
 use crate::error::{Error, Kind, Result};
 use crate::launch::{Launches, mismatch};
-use crate::plan::{Factor, GemmOperands, GroupedOperand, LaunchPlan, Operands, Plan, Problem};
-use crate::tensor::Tensor;
+use crate::plan::{
+    Factor, GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Operands, Plan, Problem,
+    ScaledGemmOperands, ScaledGemmProblem,
+};
+use crate::recipe::Blocks;
+use crate::tensor::{SourceShape, Tensor};
 
 /// Adds `pointer_setup`, which checks the splits and fills the group table at `table`.
 pub(crate) fn prepare(
@@ -42,6 +46,20 @@ pub(crate) fn prepare(
             args.n = problem.out_features as u32;
             (dscales.splits, problem.groups, problem.rows)
         }
+        (Problem::ScaledGemm(problem), Operands::ScaledGemm(gemm)) => {
+            describe_scaled_gemm(&mut args, problem, gemm);
+            (gemm.splits, problem.groups, problem.rows)
+        }
+        (Problem::Quantize(problem), Operands::Quantize(quantize)) => {
+            let spec = problem.destination;
+            let (SourceShape::Tokens { rows, features }, Some(splits)) =
+                (spec.source, quantize.splits)
+            else {
+                return Err(mismatch());
+            };
+            args.n = features as u32;
+            (splits, spec.groups, rows)
+        }
         _ => return Err(mismatch()),
     };
     args.groups = groups as u32;
@@ -65,21 +83,37 @@ pub(crate) fn splits_error(found: &Status) -> Error {
     .into()
 }
 
-fn describe_gemm(
-    args: &mut SetupArgs,
-    problem: &crate::plan::GemmProblem,
-    operands: &GemmOperands<'_>,
-) {
-    let (m, n, k) = problem.extents();
-    args.ragged = if m.is_none() { Ragged::Rows } else { Ragged::Reduction } as u32;
-    args.m = m.unwrap_or(0) as u32;
-    args.n = n as u32;
-    args.k = k.unwrap_or(0) as u32;
+fn describe_gemm(args: &mut SetupArgs, problem: &GemmProblem, operands: &GemmOperands<'_>) {
+    describe_extents(args, problem);
     args.a = rows_operand(operands.a);
     args.b = operand(&operands.b);
     args.d = operand(&operands.d);
     args.alpha = scalars(&operands.alpha);
     args.beta = scalars(&operands.beta);
+}
+
+/// The operands' data are found by their maps, so only the output is located.
+fn describe_scaled_gemm(
+    args: &mut SetupArgs,
+    problem: &ScaledGemmProblem,
+    operands: &ScaledGemmOperands<'_>,
+) {
+    describe_extents(args, &problem.unscaled());
+    args.d = operand(&operands.d);
+    args.alpha = scalars(&operands.alpha);
+    args.beta = scalars(&operands.beta);
+    if problem.a.blocks == Blocks::Tensor {
+        args.a_scale_inv = operands.a.scale_inv.address().unwrap_or(0);
+        args.b_scale_inv = operands.b.scale_inv.address().unwrap_or(0);
+    }
+}
+
+fn describe_extents(args: &mut SetupArgs, problem: &GemmProblem) {
+    let (m, n, k) = problem.extents();
+    args.ragged = if m.is_none() { Ragged::Rows } else { Ragged::Reduction } as u32;
+    args.m = m.unwrap_or(0) as u32;
+    args.n = n as u32;
+    args.k = k.unwrap_or(0) as u32;
 }
 
 fn operand(operand: &GroupedOperand<'_>) -> Operand {

@@ -5,6 +5,11 @@
 //! `T ≥ Σ m_g` rows of buffer. Outputs are the caller's; rows at and beyond `Σ m_g` keep what they
 //! held. Every function checks all it can on the host before it launches anything.
 
+pub use super::quantized::{
+    DbiasSink, QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs,
+    QuantizedGemmOptions, QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop,
+    quantized_wgrad,
+};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{
@@ -150,7 +155,7 @@ pub fn fprop(stream: &Stream, args: &FpropArgs<'_>, y: &mut Tensor) -> Result<()
     let groups = args.weights.groups();
     args.x.check_device("x", stream)?;
     check_weights(args.weights, (n, k), args.x.dtype(), stream)?;
-    let bias = bias_kind(args, groups, n, rows, stream)?;
+    let bias = bias_kind(args.bias, args.bias_row_scales, (groups, n, rows), stream)?;
     let problem: Problem = GemmProblem {
         pass: Pass::Fprop,
         groups,
@@ -377,15 +382,14 @@ fn check_weights(
     Ok(())
 }
 
-fn bias_kind(
-    args: &FpropArgs<'_>,
-    groups: usize,
-    n: usize,
-    rows: usize,
+pub(super) fn bias_kind(
+    bias: Option<&GroupedTensor>,
+    row_scales: Option<&Tensor>,
+    (groups, n, rows): (usize, usize, usize),
     stream: &Stream,
 ) -> Result<BiasKind> {
-    let Some(bias) = args.bias else {
-        return match args.bias_row_scales {
+    let Some(bias) = bias else {
+        return match row_scales {
             None => Ok(BiasKind::None),
             Some(_) => Err(Error::invalid(
                 "bias_row_scales were given without a bias; pass a bias or leave them out",
@@ -393,7 +397,7 @@ fn bias_kind(
         };
     };
     bias.check("bias", groups, &[n], stream)?;
-    match args.bias_row_scales {
+    match row_scales {
         None => Ok(BiasKind::Add(bias.dtype())),
         Some(scales) => {
             scales.check("bias_row_scales", &[rows], DType::F32, stream)?;

@@ -6,6 +6,7 @@ mod delayed;
 mod forward;
 pub mod functional;
 mod infer;
+mod quantized;
 mod saved;
 mod sink;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub use self::delayed::{PendingWgrad, WgradStore};
 pub(crate) use self::forward::{BiasMode, CallSpec};
 pub use self::forward::{BiasUse, ForwardOptions, Needs};
 pub use self::infer::LayerSpecs;
+pub use self::quantized::DelayedState;
 pub use self::saved::{Saved, SavedBytes};
 pub use self::sink::{GradSink, RowSink, Wgrad};
 pub use self::weight_cache::{CastWeights, Prepare, Refresh, WeightCache};

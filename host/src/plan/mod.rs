@@ -4,19 +4,25 @@
 mod operands;
 mod overlaps;
 mod problem;
+mod quantize;
+mod scaled;
 
+use grouped_linear_kernels::abi::quantize::ROW_BLOCK;
 use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
 pub use grouped_linear_kernels::variants::Role;
 use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
 
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
-    CastOperands, DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, Operands,
+    CastOperands, DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, HistoryOperands,
+    Operands, QuantizeOperands, ScaledGemmOperands, UpdateScalesOperands,
 };
 pub(crate) use self::overlaps::Overlaps;
 pub use self::problem::{
     BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Problem,
 };
+pub use self::quantize::{QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem};
+pub use self::scaled::ScaledGemmProblem;
 use crate::error::{Error, Result};
 
 /// The most groups of one operation.
@@ -91,6 +97,8 @@ pub struct LaunchPlan {
     pub kernel: Option<PlannedKernel>,
     /// The second kernel of a reduction.
     pub reduce: Option<PlannedKernel>,
+    /// The kernels that find one scale for each group (quantization).
+    pub scales: Option<ScalesPlan>,
     /// Output tile that the scheduler's tile prefix counts.
     pub tile: (u32, u32),
     /// What the rows of a group are rounded up to where they are transposed or scaled.
@@ -115,6 +123,8 @@ pub struct PlannedKernel {
 pub struct WorkspaceMap {
     /// The group table.
     pub table: usize,
+    /// Largest magnitudes of tiles, `f32[tiles]`.
+    pub amax: usize,
     /// Partial sums of dbias, `f32[segments, n]`.
     pub partial: usize,
     /// Size of all.
@@ -141,7 +151,10 @@ impl Plan {
             )));
         }
         let launch = match &problem {
-            Problem::Gemm(gemm) => gemm_launch(gemm, gpu)?,
+            Problem::Gemm(gemm) => gemm_launch(gemm, gemm.role()?, gpu)?,
+            Problem::ScaledGemm(scaled) => gemm_launch(&scaled.unscaled(), scaled.role()?, gpu)?,
+            Problem::Quantize(quantize) => quantize.launch(gpu)?,
+            Problem::UpdateScales(update) => update.launch()?,
             Problem::Dbias(dbias) => dbias_launch(dbias)?,
             Problem::Dscales(dscales) => dscales_launch(dscales)?,
             Problem::Cast(cast) => cast_launch(cast, gpu)?,
@@ -158,19 +171,23 @@ impl PlannedKernel {
     }
 }
 
-fn gemm_launch(problem: &GemmProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
-    let role = problem.role()?;
+fn gemm_launch(problem: &GemmProblem, role: Role, gpu: GpuTarget) -> Result<LaunchPlan> {
     let tile = row(role)?.tile;
     let (m, n, _) = problem.extents();
     let tiles = tile_bound(problem, tile)?;
     let writes = m.unwrap_or(problem.rows) > 0 && n > 0;
     let grid = [tiles.min(u64::from(gpu.multiprocessors)) as u32, 1];
     let workspace = workspace(problem.groups, 0);
+    let row_align = match role {
+        Role::GemmFp8(_) => ROW_BLOCK,
+        _ => 1,
+    };
     Ok(LaunchPlan {
         kernel: writes.then_some(PlannedKernel { role, grid }),
         reduce: None,
+        scales: None,
         tile: (tile.m, tile.n),
-        row_align: 1,
+        row_align,
         workspace,
     })
 }
@@ -209,6 +226,7 @@ fn dbias_launch(problem: &DbiasProblem) -> Result<LaunchPlan> {
             role: reduce.role,
             grid: [n.div_ceil(reduce.tile.n), problem.groups as u32],
         }),
+        scales: None,
         tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
         row_align: 1,
         workspace: workspace(problem.groups, segments * problem.out_features * 4),
@@ -221,6 +239,7 @@ fn dscales_launch(problem: &DscalesProblem) -> Result<LaunchPlan> {
     Ok(LaunchPlan {
         kernel: (grid[0] > 0).then_some(PlannedKernel { role: dscales.role, grid }),
         reduce: None,
+        scales: None,
         tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
         row_align: 1,
         workspace: workspace(problem.groups, 0),
@@ -239,15 +258,16 @@ fn cast_launch(problem: &CastProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
     Ok(LaunchPlan {
         kernel: (blocks > 0).then_some(PlannedKernel { role: cast.role, grid }),
         reduce: None,
+        scales: None,
         tile: (cast.tile.m, cast.tile.n),
         row_align: 1,
-        workspace: WorkspaceMap { table: 0, partial: 0, bytes: 0 },
+        workspace: WorkspaceMap { table: 0, amax: 0, partial: 0, bytes: 0 },
     })
 }
 
 fn workspace(groups: usize, partial_bytes: usize) -> WorkspaceMap {
     let partial = GroupTable::layout(groups as u32).bytes.next_multiple_of(256);
-    WorkspaceMap { table: 0, partial, bytes: partial + partial_bytes }
+    WorkspaceMap { table: 0, amax: partial, partial, bytes: partial + partial_bytes }
 }
 
 fn row(role: Role) -> Result<&'static Kernel> {

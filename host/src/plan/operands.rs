@@ -2,8 +2,11 @@
 
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::recipe::{AmaxAlgorithm, ScaleRule};
 use crate::splits::Splits;
-use crate::tensor::{DType, GroupedTensor, Memory, Parts, Tensor};
+use crate::tensor::{
+    DType, GroupedTensor, Memory, Parts, QuantizedCopy, QuantizedSpec, QuantizedTensor, Tensor,
+};
 
 /// A factor of a product: one for all groups, or one per group in device memory (FP32, `[groups]`).
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +87,59 @@ pub(crate) struct CastOperands<'a> {
     pub skip: Option<&'a Tensor>,
 }
 
+/// Operands of a quantization.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuantizeOperands<'a> {
+    pub source: GroupedOperand<'a>,
+    /// Of tokens.
+    pub splits: Option<&'a Splits>,
+    pub destination: &'a QuantizedTensor,
+    /// Where delayed scales come from, and what learns the magnitudes.
+    pub history: Option<HistoryOperands<'a>>,
+    pub rule: ScaleRule,
+    pub skip: Option<&'a Tensor>,
+    pub db: Option<&'a GroupedTensor>,
+    pub accumulate_db: bool,
+}
+
+/// The state of delayed scaling.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HistoryOperands<'a> {
+    /// `f32[history_len, groups]`.
+    pub history: &'a Tensor,
+    /// `f32[groups]`.
+    pub scale: &'a Tensor,
+    /// `f32[groups]`.
+    pub scale_inv: &'a Tensor,
+}
+
+/// Operands of the update of a history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UpdateScalesOperands<'a> {
+    pub history: HistoryOperands<'a>,
+    pub algorithm: AmaxAlgorithm,
+    pub margin: i32,
+}
+
+/// Operands of a grouped product of quantized tensors, each with the copy that runs along the
+/// reduction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScaledGemmOperands<'a> {
+    /// X (fprop) or dY (dgrad, wgrad).
+    pub a: &'a QuantizedCopy,
+    pub a_spec: QuantizedSpec,
+    /// Weights (fprop, dgrad) or X (wgrad).
+    pub b: &'a QuantizedCopy,
+    pub b_spec: QuantizedSpec,
+    /// Y, dX or dW.
+    pub d: GroupedOperand<'a>,
+    pub splits: &'a Splits,
+    pub alpha: Factor<'a>,
+    pub beta: Factor<'a>,
+    pub bias: Option<&'a GroupedTensor>,
+    pub bias_row_scales: Option<&'a Tensor>,
+}
+
 /// Operands of any operation; the variant matches the plan's problem.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operands<'a> {
@@ -91,16 +147,21 @@ pub(crate) enum Operands<'a> {
     Dbias(DbiasOperands<'a>),
     Dscales(DscalesOperands<'a>),
     Cast(CastOperands<'a>),
+    Quantize(QuantizeOperands<'a>),
+    ScaledGemm(ScaledGemmOperands<'a>),
+    UpdateScales(UpdateScalesOperands<'a>),
 }
 
 impl<'a> Operands<'a> {
     /// The splits, of an operation whose groups have rows.
-    fn splits(&self) -> Option<&'a Splits> {
+    pub(crate) fn splits(&self) -> Option<&'a Splits> {
         match self {
             Self::Gemm(gemm) => Some(gemm.splits),
             Self::Dbias(dbias) => Some(dbias.splits),
             Self::Dscales(dscales) => Some(dscales.splits),
-            Self::Cast(_) => None,
+            Self::Cast(_) | Self::UpdateScales(_) => None,
+            Self::Quantize(quantize) => quantize.splits,
+            Self::ScaledGemm(gemm) => Some(gemm.splits),
         }
     }
 
@@ -138,18 +199,53 @@ impl<'a> Operands<'a> {
                 cast.source.tensors().iter().for_each(|tensor| optional(Some(tensor)));
                 optional(cast.skip);
             }
+            Self::Quantize(quantize) => {
+                quantize.source.tensors().iter().for_each(|tensor| optional(Some(tensor)));
+                optional(quantize.skip);
+                optional(quantize.history.map(|history| history.scale));
+            }
+            Self::UpdateScales(_) => {}
+            Self::ScaledGemm(gemm) => {
+                for copy in [gemm.a, gemm.b] {
+                    optional(Some(&copy.data));
+                    optional(Some(&copy.scale_inv));
+                }
+                for factor in [gemm.alpha, gemm.beta] {
+                    if let Factor::PerGroup(tensor) = factor {
+                        optional(Some(tensor));
+                    }
+                }
+                if let Some(bias) = gemm.bias {
+                    bias.tensors().iter().for_each(|tensor| optional(Some(tensor)));
+                }
+                optional(gemm.bias_row_scales);
+            }
         }
     }
 
-    fn outputs(&self) -> &[Tensor] {
+    /// Calls `visit` with every tensor that is written.
+    fn for_each_output(&self, visit: &mut dyn FnMut(&'a Tensor)) {
         match self {
-            Self::Gemm(gemm) => match &gemm.d {
-                GroupedOperand::Rows(tensor) => std::slice::from_ref(*tensor),
-                GroupedOperand::Groups(grouped) => grouped.tensors(),
-            },
-            Self::Dbias(dbias) => dbias.db.tensors(),
-            Self::Dscales(dscales) => std::slice::from_ref(dscales.dscales),
-            Self::Cast(cast) => std::slice::from_ref(cast.destination),
+            Self::Gemm(GemmOperands { d, .. }) | Self::ScaledGemm(ScaledGemmOperands { d, .. }) => {
+                match *d {
+                    GroupedOperand::Rows(tensor) => visit(tensor),
+                    GroupedOperand::Groups(grouped) => grouped.tensors().iter().for_each(visit),
+                }
+            }
+            Self::Dbias(dbias) => dbias.db.tensors().iter().for_each(visit),
+            Self::Dscales(dscales) => visit(dscales.dscales),
+            Self::Cast(cast) => visit(cast.destination),
+            Self::Quantize(quantize) => {
+                quantize.destination.tensors().for_each(&mut *visit);
+                if let Some(history) = quantize.history {
+                    visit(history.history);
+                }
+                let db = quantize.db.map_or(&[][..], GroupedTensor::tensors);
+                db.iter().for_each(visit);
+            }
+            Self::UpdateScales(UpdateScalesOperands { history, .. }) => {
+                [history.history, history.scale, history.scale_inv].into_iter().for_each(visit);
+            }
         }
     }
 
@@ -158,9 +254,11 @@ impl<'a> Operands<'a> {
         if let Some(splits) = self.splits() {
             splits.check(groups, rows, stream)?;
         }
-        if let Self::Gemm(gemm) = self {
-            gemm.alpha.check("alpha", groups, stream)?;
-            gemm.beta.check("beta", groups, stream)?;
+        if let Self::Gemm(GemmOperands { alpha, beta, .. })
+        | Self::ScaledGemm(ScaledGemmOperands { alpha, beta, .. }) = self
+        {
+            alpha.check("alpha", groups, stream)?;
+            beta.check("beta", groups, stream)?;
         }
         self.check_memory()
     }
@@ -168,18 +266,22 @@ impl<'a> Operands<'a> {
     /// Outputs must overlap neither inputs nor one another.
     pub(crate) fn check_memory(&self) -> Result<()> {
         let mut overlap = false;
-        for output in self.outputs() {
+        self.for_each_output(&mut |output| {
             self.for_each_input(&mut |input| overlap |= output.overlaps(input));
-        }
+        });
         if overlap {
             return Err(Error::invalid("the output overlaps an input; give it memory of its own"));
         }
         self.check_outputs_apart()
     }
 
-    /// Discrete outputs must not overlap one another.
+    /// Outputs must not overlap one another.
     fn check_outputs_apart(&self) -> Result<()> {
-        let outputs = self.outputs();
+        let mut outputs = Vec::new();
+        self.for_each_output(&mut |output| outputs.push(output));
+        if outputs.len() < 2 {
+            return Ok(());
+        }
         let mut spans: Vec<(u64, u64)> = outputs
             .iter()
             .filter_map(|tensor| Some((tensor.address()?, tensor.byte_len() as u64)))
@@ -188,12 +290,16 @@ impl<'a> Operands<'a> {
         let apart = if spans.len() == outputs.len() {
             spans.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0)
         } else {
-            (1..outputs.len()).all(|i| outputs[..i].iter().all(|o| !o.overlaps(&outputs[i])))
+            (1..outputs.len()).all(|i| outputs[..i].iter().all(|o| !o.overlaps(outputs[i])))
         };
         if apart {
             return Ok(());
         }
-        Err(Error::invalid("discrete outputs overlap one another; give each memory of its own"))
+        let what = match self {
+            Self::Quantize(_) => "the parts of the quantized tensor and db",
+            _ => "discrete outputs",
+        };
+        Err(Error::invalid(format!("{what} overlap one another; give each memory of its own")))
     }
 
     /// Tells the memory of every operand that the queue uses it.
@@ -204,7 +310,7 @@ impl<'a> Operands<'a> {
             }
         };
         self.for_each_input(&mut |tensor| note(tensor));
-        self.outputs().iter().for_each(note);
+        self.for_each_output(&mut |tensor| note(tensor));
         self.for_each_grouped(&mut |grouped| {
             let Parts::Discrete(_, Some(table)) = grouped.parts() else { return };
             for memory in table.memories() {
@@ -230,6 +336,15 @@ impl<'a> Operands<'a> {
             Self::Dbias(dbias) => visit(dbias.db),
             Self::Dscales(dscales) => visit(dscales.bias),
             Self::Cast(cast) => visit(cast.source),
+            Self::Quantize(quantize) => {
+                operand(&quantize.source);
+                quantize.db.into_iter().for_each(visit);
+            }
+            Self::ScaledGemm(gemm) => {
+                operand(&gemm.d);
+                gemm.bias.into_iter().for_each(visit);
+            }
+            Self::UpdateScales(_) => {}
         }
     }
 }

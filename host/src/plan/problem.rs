@@ -3,9 +3,9 @@
 pub use grouped_linear_kernels::abi::Pass;
 use grouped_linear_kernels::variants::Role;
 
-use super::MAX_GROUPS;
+use super::{MAX_GROUPS, QuantizeProblem, ScaledGemmProblem, UpdateScalesProblem};
 use crate::error::{Error, Result};
-use crate::tensor::{DType, TensorSpec};
+use crate::tensor::{DType, Direction, TensorSpec};
 
 /// Which kernel computes a product.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -106,11 +106,35 @@ pub enum Problem {
     Dscales(DscalesProblem),
     /// A change of type.
     Cast(CastProblem),
+    /// Quantization.
+    Quantize(QuantizeProblem),
+    /// A grouped product of quantized operands.
+    ScaledGemm(ScaledGemmProblem),
+    /// The next scales of delayed scaling.
+    UpdateScales(UpdateScalesProblem),
 }
 
 impl From<GemmProblem> for Problem {
     fn from(problem: GemmProblem) -> Self {
         Self::Gemm(problem)
+    }
+}
+
+impl From<QuantizeProblem> for Problem {
+    fn from(problem: QuantizeProblem) -> Self {
+        Self::Quantize(problem)
+    }
+}
+
+impl From<UpdateScalesProblem> for Problem {
+    fn from(problem: UpdateScalesProblem) -> Self {
+        Self::UpdateScales(problem)
+    }
+}
+
+impl From<ScaledGemmProblem> for Problem {
+    fn from(problem: ScaledGemmProblem) -> Self {
+        Self::ScaledGemm(problem)
     }
 }
 
@@ -145,26 +169,20 @@ impl Problem {
     /// assert_eq!(spec, TensorSpec { shape: vec![3, 8], dtype: DType::F32 });
     /// ```
     pub fn output(&self) -> TensorSpec {
-        let (shape, dtype) = match *self {
-            Self::Gemm(GemmProblem {
-                pass,
-                groups,
-                rows,
-                in_features,
-                out_features,
-                output,
-                ..
-            }) => {
-                let shape = match pass {
-                    Pass::Fprop => vec![rows, out_features],
-                    Pass::Dgrad => vec![rows, in_features],
-                    Pass::Wgrad => vec![groups, out_features, in_features],
-                };
-                (shape, output)
-            }
+        let (shape, dtype) = match self {
+            Self::Gemm(gemm) => (gemm.output_shape(), gemm.output),
+            Self::ScaledGemm(scaled) => (scaled.unscaled().output_shape(), scaled.output),
             Self::Dbias(dbias) => (vec![dbias.groups, dbias.out_features], dbias.output),
             Self::Dscales(dscales) => (vec![dscales.rows], DType::F32),
             Self::Cast(cast) => (vec![cast.parts, cast.part_len], cast.output),
+            Self::UpdateScales(update) => (vec![update.groups], DType::F32),
+            // The data of one copy; QuantizedSpec has the shapes of all tensors.
+            Self::Quantize(quantize) => {
+                let spec = quantize.destination;
+                let direction =
+                    if spec.rowwise { Direction::Rowwise } else { Direction::Columnwise };
+                return spec.copy(direction).data;
+            }
         };
         TensorSpec { shape, dtype }
     }
@@ -188,6 +206,9 @@ impl Problem {
                 check_float("bias", dscales.bias)
             }
             Self::Cast(cast) => cast.check(),
+            Self::Quantize(quantize) => quantize.check(),
+            Self::ScaledGemm(scaled) => scaled.check(),
+            Self::UpdateScales(update) => update.check(),
         }
     }
 }
@@ -203,7 +224,16 @@ impl GemmProblem {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    fn output_shape(&self) -> Vec<usize> {
+        let Self { pass, groups, rows, in_features, out_features, .. } = *self;
+        match pass {
+            Pass::Fprop => vec![rows, out_features],
+            Pass::Dgrad => vec![rows, in_features],
+            Pass::Wgrad => vec![groups, out_features, in_features],
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
         let features = [("in_features", self.in_features), ("out_features", self.out_features)];
         check_sizes(self.groups, self.rows, &features)?;
         check_float("operands", self.input)?;
@@ -268,7 +298,7 @@ impl CastProblem {
     }
 }
 
-fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result<()> {
+pub(super) fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result<()> {
     if groups == 0 || groups > MAX_GROUPS {
         return Err(Error::invalid(format!(
             "{groups} groups were asked for, 1 to {} are possible",
@@ -290,7 +320,7 @@ fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result
     Ok(())
 }
 
-fn check_float(what: &'static str, dtype: DType) -> Result<()> {
+pub(super) fn check_float(what: &'static str, dtype: DType) -> Result<()> {
     if dtype.is_float() {
         return Ok(());
     }

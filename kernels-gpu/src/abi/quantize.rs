@@ -160,15 +160,20 @@ pub struct QuantizeArgs {
     pub reserved2: u64,
 }
 
-/// Arguments of `scale_from_amax` and `scale_from_history`: one block for each group makes the scales
-/// of [`Blocks::Tensor`] from the partial maxima of its tiles.
+/// Arguments of `group_scales`, one block for each group, which does one of three things:
+///
+/// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
+/// - with a history and magnitudes, the largest of them into the first line of the history, unless what
+///   it holds is larger;
+/// - with a history alone, the next scales from it; the history then moves on by one line, and its
+///   first line is zero (delayed scaling).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
 pub struct ScaleArgs {
     /// Device address of the group table; 0: every group has `tiles` tiles.
     pub table: u64,
-    /// Device address of `f32[tiles]`, the largest magnitude of each tile.
+    /// Device address of `f32[tiles]`, the largest magnitude of each tile; 0: none.
     pub amax_partial: u64,
     /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
     pub skip: u64,
@@ -178,7 +183,7 @@ pub struct ScaleArgs {
     pub scale: u64,
     /// Device address of `f32[groups]`.
     pub scale_inv: u64,
-    /// Device address of `f32[history_len, groups]`; 0: current scaling.
+    /// Device address of `f32[history_len, groups]`, newest first; 0: none.
     pub history: u64,
     /// Number of groups.
     pub groups: u32,

@@ -1,0 +1,137 @@
+//! The grouped product of quantized operands: maps of bytes and of scales.
+
+use bytemuck::bytes_of;
+use grouped_linear_kernels::abi::GemmArgs;
+use grouped_linear_kernels::abi::scaled::{OperandScales, ScaledGemmArgs};
+use grouped_linear_kernels::variants::{Role, Tile};
+
+use super::{NO_MAP, check_alignment, plain_args};
+use crate::backend::{Launcher, MapDescriptor};
+use crate::error::Result;
+use crate::launch::{Launches, mismatch};
+use crate::plan::{LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands};
+use crate::recipe::Blocks;
+use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape};
+
+/// Bytes of the innermost box dimension, the span of the swizzle: as many elements.
+const SWIZZLE_ELEMENTS: u32 = 128;
+
+/// Adds the plan's kernel on the group table at `table`.
+pub(crate) fn prepare(
+    launcher: &dyn Launcher,
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &ScaledGemmOperands<'_>,
+    table: u64,
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::ScaledGemm(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let Some(kernel) = &launch.kernel else {
+        return Ok(());
+    };
+    let row = kernel.row()?;
+    let plain = plain_args(&problem.unscaled(), operands.bias, operands.bias_row_scales, table);
+    let Role::GemmFp8(_) = kernel.role else {
+        // Nothing is multiplied where there are no tokens, and no operand is read.
+        return launches.push(row, kernel.grid, bytes_of(&plain));
+    };
+    check_alignment(&operands.d, operands.bias)?;
+    let Tile { m, n, .. } = row.tile;
+    let (a, b) = (operands.a_side(problem.pass), operands.b_side(problem.pass));
+    let map = |side: &Side<'_>, lines| launcher.encode(&side.data_map(lines));
+    let scale_map = |side: &Side<'_>, lines| match side.spec.format.blocks {
+        Blocks::Vector => launcher.encode(&side.scale_map(lines)),
+        Blocks::Tensor | Blocks::Square => Ok(NO_MAP),
+    };
+    let args = ScaledGemmArgs {
+        gemm: GemmArgs { a_map: map(&a, m)?, b_map: map(&b, n)?, ..plain },
+        reserved: [0; 2],
+        a_scale_map: scale_map(&a, m)?,
+        b_scale_map: scale_map(&b, n)?,
+        a_scales: a.scales(),
+        b_scales: b.scales(),
+    };
+    launches.push(row, kernel.grid, bytes_of(&args))
+}
+
+/// One operand: the copy that runs along the reduction.
+struct Side<'a> {
+    copy: &'a QuantizedCopy,
+    spec: QuantizedSpec,
+    direction: Direction,
+}
+
+/// The copies that run along the reduction of a pass: of the left operand and of the right.
+pub(crate) fn directions(pass: Pass) -> (Direction, Direction) {
+    use Direction::{Columnwise, Rowwise};
+    match pass {
+        Pass::Fprop => (Rowwise, Rowwise),
+        // Weights `[N, K]` are reduced over N.
+        Pass::Dgrad => (Rowwise, Columnwise),
+        // Both are reduced over the tokens.
+        Pass::Wgrad => (Columnwise, Columnwise),
+    }
+}
+
+impl<'a> ScaledGemmOperands<'a> {
+    fn a_side(&self, pass: Pass) -> Side<'a> {
+        Side { copy: self.a, spec: self.a_spec, direction: directions(pass).0 }
+    }
+
+    fn b_side(&self, pass: Pass) -> Side<'a> {
+        Side { copy: self.b, spec: self.b_spec, direction: directions(pass).1 }
+    }
+}
+
+impl Side<'_> {
+    /// The data, read in boxes of `lines` lines of 128 bytes. Weights have three dimensions, so that a
+    /// box at the edge never reads the next expert.
+    fn data_map(&self, lines: u32) -> MapDescriptor {
+        let shape: Vec<u64> = self.copy.data.shape().iter().map(|&extent| extent as u64).collect();
+        let (groups, lines_each, length) = match *shape {
+            [groups, lines, length] => (groups, lines, length),
+            [lines, length] => (1, lines, length),
+            _ => (1, 1, 1),
+        };
+        MapDescriptor {
+            address: self.copy.data.address().unwrap_or(0),
+            dtype: self.copy.data.dtype(),
+            rank: shape.len(),
+            extents: [length, lines_each, groups],
+            strides: [length, lines_each * length],
+            tile: [SWIZZLE_ELEMENTS, lines, 1],
+            swizzle: true,
+        }
+    }
+
+    /// The scales of vectors, a matrix over all groups, read in boxes of `length` neighbours.
+    fn scale_map(&self, length: u32) -> MapDescriptor {
+        let scales = self.spec.scales(self.direction);
+        let groups = match self.spec.source {
+            SourceShape::Tokens { .. } => 1,
+            SourceShape::Weights { .. } => self.spec.groups as u64,
+        };
+        MapDescriptor {
+            address: self.copy.scale_inv.address().unwrap_or(0),
+            dtype: DType::F32,
+            rank: 2,
+            extents: [scales.pitch, groups * scales.outer, 1],
+            strides: [4 * scales.pitch, 0],
+            tile: [length, 1, 1],
+            swizzle: false,
+        }
+    }
+
+    fn scales(&self) -> OperandScales {
+        match self.spec.format.blocks {
+            Blocks::Tensor => OperandScales::default(),
+            Blocks::Vector | Blocks::Square => OperandScales {
+                scale_inv: self.copy.scale_inv.address().unwrap_or(0),
+                layout: self.spec.scale_layout(self.direction),
+                reserved: 0,
+            },
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Functional forms in low precision: quantize, and products of quantized tensors.
+
+use super::functional::{Accumulate, bias_kind};
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::gemm::scaled::directions;
+use crate::plan::{
+    BiasKind, Factor, GroupedOperand, HistoryOperands, Operands, Pass, Plan, Problem,
+    QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
+    UpdateScalesOperands, UpdateScalesProblem,
+};
+use crate::recipe::{Accumulation, Blocks, DelayedScaling, Format, ScaleRule};
+use crate::splits::Splits;
+use crate::tensor::{
+    DType, Direction, GroupedTensor, QuantizedCopy, QuantizedTensor, SourceShape, Tensor,
+    missing_copy,
+};
+
+/// What is quantized.
+#[derive(Clone, Copy, Debug)]
+pub enum QuantizeSource<'a> {
+    /// Tokens or their gradients, `[T, features]`, and the rows of each group.
+    Tokens(&'a Tensor, &'a Splits),
+    /// A matrix per group, packed or discrete.
+    Weights(&'a GroupedTensor),
+}
+
+/// Where the sums of the columns over each group's rows go, while a gradient is quantized: they are
+/// those of the source, in FP32 and in a fixed order.
+#[derive(Debug)]
+pub struct DbiasSink<'a> {
+    /// `[N]` per group.
+    pub db: &'a mut GroupedTensor,
+    /// Replace or add.
+    pub accumulate: Accumulate,
+}
+
+/// Arguments of [`quantize`].
+#[derive(Debug)]
+pub struct QuantizeArgs<'a> {
+    /// What is quantized.
+    pub source: QuantizeSource<'a>,
+    /// How scales follow from magnitudes.
+    pub scale: ScaleRule,
+    /// The history that gives the scales instead (delayed scaling).
+    pub delayed: Option<&'a DelayedState>,
+    /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing is
+    /// written.
+    pub skip: Option<&'a Tensor>,
+    /// The gradient of the bias, of tokens.
+    pub dbias: Option<DbiasSink<'a>>,
+}
+
+impl<'a> QuantizeArgs<'a> {
+    /// The source with scales of its own, unrounded, and nothing else.
+    pub fn new(source: QuantizeSource<'a>) -> Self {
+        Self { source, scale: ScaleRule::default(), delayed: None, skip: None, dbias: None }
+    }
+}
+
+/// Quantizes `source` into the copies that `destination` has, all from one read of it (two where a
+/// group has one scale, which must be found first).
+///
+/// An element becomes the number of the format nearest to it times its block's scale (ties to even,
+/// saturating), with `scale = max / amax` of the block. Zeros and infinities in a block give a scale of
+/// one. Rows at and beyond `Σ m_g` are not read, and nothing is written for them.
+///
+/// ```
+/// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
+/// use grouped_linear::recipe::{Blocks, Format};
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let x = Tensor::from_f32(&stream, &[3, 16], DType::Bf16, &[0.5; 48])?;
+/// let splits = Splits::host(&[1, 2])?;
+/// let mut quantized = QuantizedTensor::empty(&stream, QuantizedSpec {
+///     groups: 2,
+///     source: SourceShape::Tokens { rows: 3, features: 16 },
+///     format: Format { dtype: DType::E4m3, blocks: Blocks::Tensor },
+///     rowwise: true,
+///     columnwise: false,
+/// })?;
+/// let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+/// quantize(&stream, args, &mut quantized)?;
+/// let rowwise = quantized.copy(Direction::Rowwise).unwrap();
+/// assert_eq!(rowwise.scale_inv.to_f32(&stream)?, [0.5 / 448.0; 2]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+///
+/// # Errors
+/// Shapes, types or devices that do not fit; features that are no multiples of 16; scales over memory
+/// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap
+/// of what is written; a device without kernels; a driver failure.
+pub fn quantize(
+    stream: &Stream,
+    args: QuantizeArgs<'_>,
+    destination: &mut QuantizedTensor,
+) -> Result<()> {
+    let QuantizeArgs { source, scale, delayed, skip, dbias } = args;
+    let spec = destination.spec();
+    let (operand, splits, input) = check_source(stream, &source, destination)?;
+    destination.check_device("destination", stream)?;
+    if let Some(skip) = skip {
+        skip.check("skip", &[1], DType::I32, stream)?;
+    }
+    let whole = spec.format.blocks == Blocks::Tensor;
+    if whole && delayed.is_none() && destination.scale().is_none() {
+        return Err(Error::invalid(
+            "destination: it has no memory for scales; make it with QuantizedTensor::empty",
+        ));
+    }
+    if let Some(delayed) = delayed {
+        delayed.check(stream, spec.groups, spec.format)?;
+        delayed.give_scale_inv(stream, destination)?;
+    }
+    let (db, accumulate_db) = match dbias {
+        Some(DbiasSink { db, accumulate }) => (Some(&*db), accumulate == Accumulate::Add),
+        None => (None, false),
+    };
+    if let Some(db) = db {
+        db.check("db", spec.groups, &[spec.source.columns()], stream)?;
+    }
+    let scales = match delayed {
+        Some(_) => ScaleSource::Given,
+        None => ScaleSource::Own,
+    };
+    let dbias = db.map(GroupedTensor::dtype);
+    let problem = QuantizeProblem { destination: spec, input, scales, dbias };
+    let history = delayed.map(DelayedState::operands);
+    let operands = QuantizeOperands {
+        source: operand,
+        splits,
+        destination,
+        history,
+        rule: scale,
+        skip,
+        db,
+        accumulate_db,
+    };
+    let rows = match spec.source {
+        SourceShape::Tokens { rows, .. } => rows,
+        SourceShape::Weights { .. } => 0,
+    };
+    let plan = Plan::new(problem.into(), stream.device().target())?;
+    let operands = Operands::Quantize(operands);
+    operands.check(spec.groups, rows, stream)?;
+    stream.queue().run(&plan, &operands)
+}
+
+fn check_source<'a>(
+    stream: &Stream,
+    source: &QuantizeSource<'a>,
+    destination: &QuantizedTensor,
+) -> Result<(GroupedOperand<'a>, Option<&'a Splits>, DType)> {
+    let spec = destination.spec();
+    match (source, spec.source) {
+        (QuantizeSource::Tokens(tensor, splits), SourceShape::Tokens { rows, features }) => {
+            tensor.check("source", &[rows, features], tensor.dtype(), stream)?;
+            Ok((GroupedOperand::Rows(tensor), Some(splits), tensor.dtype()))
+        }
+        (QuantizeSource::Weights(weights), SourceShape::Weights { rows, columns }) => {
+            weights.check("source", spec.groups, &[rows, columns], stream)?;
+            Ok((GroupedOperand::Groups(weights), None, weights.dtype()))
+        }
+        (QuantizeSource::Tokens(..), _) => Err(Error::invalid(
+            "tokens were given, the destination is for weights; use SourceShape::Tokens",
+        )),
+        (QuantizeSource::Weights(_), _) => Err(Error::invalid(
+            "weights were given, the destination is for tokens; use SourceShape::Weights",
+        )),
+    }
+}
+
+/// What delayed scaling remembers of one tensor: for each group a scale and the largest magnitudes of
+/// the last steps. Clones are handles to the same memory.
+///
+/// A quantization uses the scale as it is and notes the magnitudes; [`DelayedState::update`] makes the
+/// next scale of them, once a step. Between the two, [`DelayedState::amax`] may be reduced (maximum)
+/// over the ranks that share the tensor. All of it can be recorded in a graph.
+///
+/// Formulas: TransformerEngine's delayed scaling; `scale = max / (amax · 2^margin)`, unchanged where
+/// `amax` is zero or not finite.
+#[derive(Clone, Debug)]
+pub struct DelayedState {
+    recipe: DelayedScaling,
+    format: Format,
+    /// `f32[history_len, groups]`; the first line is this step's.
+    history: Tensor,
+    /// `f32[groups]`.
+    scale: Tensor,
+    /// `f32[groups]`.
+    scale_inv: Tensor,
+}
+
+impl DelayedState {
+    /// A state without memories: scales are one.
+    ///
+    /// # Errors
+    /// A history without entries, a margin beyond ±126; out of memory; work is being recorded.
+    pub fn new(
+        stream: &Stream,
+        recipe: DelayedScaling,
+        groups: usize,
+        dtype: DType,
+    ) -> Result<Self> {
+        crate::recipe::Recipe::Delayed(recipe).check()?;
+        let ones = vec![1.0f32; groups];
+        Ok(Self {
+            recipe,
+            format: Format { dtype, blocks: Blocks::Tensor },
+            history: Tensor::zeros(stream, &[recipe.history_len, groups], DType::F32)?,
+            scale: Tensor::from_slice(stream, &[groups], &ones)?,
+            scale_inv: Tensor::from_slice(stream, &[groups], &ones)?,
+        })
+    }
+
+    /// Largest magnitudes, `f32[history_len, groups]`, newest first; the first line is that of the
+    /// step that is under way.
+    pub fn history(&self) -> &Tensor {
+        &self.history
+    }
+
+    /// This step's magnitudes so far, `f32[groups]`: what ranks reduce.
+    ///
+    /// # Errors
+    /// None in a state that [`DelayedState::new`] made.
+    pub fn amax(&self) -> Result<Tensor> {
+        self.history.index(0)
+    }
+
+    /// The scales, `f32[groups]`.
+    pub fn scale(&self) -> &Tensor {
+        &self.scale
+    }
+
+    /// Ends the step: the next scales follow from the history, which moves on by one.
+    ///
+    /// # Errors
+    /// A stream of another device; a driver failure.
+    pub fn update(&mut self, stream: &Stream) -> Result<()> {
+        self.history.check_device("delayed state", stream)?;
+        let problem = UpdateScalesProblem {
+            groups: self.scale.len(),
+            history_len: self.recipe.history_len,
+            format: self.format.dtype,
+        };
+        let plan = Plan::new(problem.into(), stream.device().target())?;
+        let operands = UpdateScalesOperands {
+            history: self.operands(),
+            algorithm: self.recipe.algorithm,
+            margin: self.recipe.margin,
+        };
+        stream.queue().run(&plan, &Operands::UpdateScales(operands))
+    }
+
+    fn operands(&self) -> HistoryOperands<'_> {
+        HistoryOperands { history: &self.history, scale: &self.scale, scale_inv: &self.scale_inv }
+    }
+
+    fn check(&self, stream: &Stream, groups: usize, format: Format) -> Result<()> {
+        if format != self.format {
+            return Err(Error::invalid(format!(
+                "delayed state: it was made for {}, one scale per group; {} with {:?} blocks was \
+                 asked for",
+                self.format.dtype, format.dtype, format.blocks
+            )));
+        }
+        self.scale.check("delayed state", &[groups], DType::F32, stream)
+    }
+
+    /// The scale of this step may have changed when a product reads it, so the result keeps its own.
+    fn give_scale_inv(&self, stream: &Stream, destination: &mut QuantizedTensor) -> Result<()> {
+        let copies = [Direction::Rowwise, Direction::Columnwise];
+        let copy = copies.iter().find_map(|&direction| destination.copy(direction)).cloned();
+        match copy {
+            Some(mut copy) => copy.scale_inv.copy_from(stream, &self.scale_inv),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Factors of a product of quantized tensors, and how its sums grow.
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedGemmOptions<'a> {
+    /// Factor of the product.
+    pub alpha: Factor<'a>,
+    /// Factor of what the output held before; 0 writes without reading it.
+    pub beta: Factor<'a>,
+    /// How sums grow; those of blocks are always promoted.
+    pub accumulation: Accumulation,
+}
+
+impl Default for QuantizedGemmOptions<'_> {
+    /// `D = A·B`, promoted.
+    fn default() -> Self {
+        let (alpha, beta) = (Factor::Value(1.0), Factor::Value(0.0));
+        Self { alpha, beta, accumulation: Accumulation::Promoted }
+    }
+}
+
+/// Arguments of [`quantized_fprop`].
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedFpropArgs<'a> {
+    /// Tokens, `[T, K]`, rowwise.
+    pub x: &'a QuantizedTensor,
+    /// Weights, `[N, K]` per group, rowwise.
+    pub weights: &'a QuantizedTensor,
+    /// Rows per group.
+    pub splits: &'a Splits,
+    /// Bias, `[N]` per group.
+    pub bias: Option<&'a GroupedTensor>,
+    /// Factor of the bias for each token row, FP32, `[T]`; needs a bias.
+    pub bias_row_scales: Option<&'a Tensor>,
+    /// Factors and accumulation.
+    pub options: QuantizedGemmOptions<'a>,
+}
+
+/// Arguments of [`quantized_dgrad`].
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedDgradArgs<'a> {
+    /// Gradient of the output, `[T, N]`, rowwise.
+    pub dy: &'a QuantizedTensor,
+    /// Weights, `[N, K]` per group, columnwise.
+    pub weights: &'a QuantizedTensor,
+    /// Rows per group.
+    pub splits: &'a Splits,
+    /// Factors and accumulation.
+    pub options: QuantizedGemmOptions<'a>,
+}
+
+/// Arguments of [`quantized_wgrad`].
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedWgradArgs<'a> {
+    /// Gradient of the output, `[T, N]`, columnwise.
+    pub dy: &'a QuantizedTensor,
+    /// Tokens, `[T, K]`, columnwise.
+    pub x: &'a QuantizedTensor,
+    /// Rows per group, those that both were quantized with.
+    pub splits: &'a Splits,
+    /// Factors and accumulation of sums; `beta = 1` accumulates into the output.
+    pub options: QuantizedGemmOptions<'a>,
+}
+
+/// `Y_g = alpha · X_g · W_gᵀ (+ b_g, or + s_row · b_g) + beta · Y_g`, into `y [T, N]` of BF16, FP16 or
+/// FP32.
+///
+/// # Errors
+/// Shapes, formats, devices or splits that do not fit; a copy that was not made; overlap of `y` with an
+/// input; a device without a kernel for the formats; a driver failure.
+pub fn quantized_fprop(
+    stream: &Stream,
+    args: &QuantizedFpropArgs<'_>,
+    y: &mut Tensor,
+) -> Result<()> {
+    let (rows, k) = token_features("x", args.x)?;
+    let (groups, n, _) = weight_features(args.weights, None, Some(k))?;
+    let bias = bias_kind(args.bias, args.bias_row_scales, (groups, n, rows), stream)?;
+    let sides = Sides { a: ("x", args.x), b: ("weights", args.weights) };
+    let problem = sides.problem(Pass::Fprop, groups, rows, (n, k), args.options, y.dtype(), bias);
+    let want = Problem::from(problem).output();
+    y.check("y", &want.shape, want.dtype, stream)?;
+    let d = GroupedOperand::Rows(y);
+    let addends = (args.bias, args.bias_row_scales);
+    sides.run(stream, problem, d, args.splits, args.options, addends)
+}
+
+/// `dX_g = alpha · dY_g · W_g + beta · dX_g`, into `dx [T, K]` of BF16, FP16 or FP32.
+///
+/// # Errors
+/// As [`quantized_fprop`].
+pub fn quantized_dgrad(
+    stream: &Stream,
+    args: &QuantizedDgradArgs<'_>,
+    dx: &mut Tensor,
+) -> Result<()> {
+    let (rows, n) = token_features("dy", args.dy)?;
+    let (groups, _, k) = weight_features(args.weights, Some(n), None)?;
+    let sides = Sides { a: ("dy", args.dy), b: ("weights", args.weights) };
+    let (output, bias) = (dx.dtype(), BiasKind::None);
+    let problem = sides.problem(Pass::Dgrad, groups, rows, (n, k), args.options, output, bias);
+    let want = Problem::from(problem).output();
+    dx.check("dx", &want.shape, want.dtype, stream)?;
+    let d = GroupedOperand::Rows(dx);
+    sides.run(stream, problem, d, args.splits, args.options, (None, None))
+}
+
+/// `dW_g = alpha · dY_gᵀ · X_g + beta · dW_g`, into `dw [N, K]` per group, of BF16, FP16 or FP32,
+/// written once. A group without rows gets zeros, or `beta · dW_g`.
+///
+/// # Errors
+/// As [`quantized_fprop`].
+pub fn quantized_wgrad(
+    stream: &Stream,
+    args: &QuantizedWgradArgs<'_>,
+    dw: &mut GroupedTensor,
+) -> Result<()> {
+    let (rows, n) = token_features("dy", args.dy)?;
+    let (x_rows, k) = token_features("x", args.x)?;
+    if x_rows != rows || args.x.spec().groups != args.dy.spec().groups {
+        return Err(Error::invalid(format!(
+            "x: it has {x_rows} rows in {} groups, dy has {rows} in {}",
+            args.x.spec().groups,
+            args.dy.spec().groups
+        )));
+    }
+    let groups = args.dy.spec().groups;
+    let sides = Sides { a: ("dy", args.dy), b: ("x", args.x) };
+    let (output, bias) = (dw.dtype(), BiasKind::None);
+    let problem = sides.problem(Pass::Wgrad, groups, rows, (n, k), args.options, output, bias);
+    dw.check_packed("dw", &Problem::from(problem).output(), stream)?;
+    let d = GroupedOperand::Groups(dw);
+    sides.run(stream, problem, d, args.splits, args.options, (None, None))
+}
+
+/// The operands of a product, with their names.
+struct Sides<'a> {
+    a: (&'static str, &'a QuantizedTensor),
+    b: (&'static str, &'a QuantizedTensor),
+}
+
+impl<'a> Sides<'a> {
+    #[allow(clippy::too_many_arguments)]
+    fn problem(
+        &self,
+        pass: Pass,
+        groups: usize,
+        rows: usize,
+        (out_features, in_features): (usize, usize),
+        options: QuantizedGemmOptions<'_>,
+        output: DType,
+        bias: BiasKind,
+    ) -> ScaledGemmProblem {
+        let (a, b) = (self.a.1.spec().format, self.b.1.spec().format);
+        let accumulation = options.accumulation;
+        ScaledGemmProblem {
+            pass,
+            groups,
+            rows,
+            in_features,
+            out_features,
+            a,
+            b,
+            accumulation,
+            output,
+            bias,
+        }
+    }
+
+    fn run(
+        &self,
+        stream: &Stream,
+        problem: ScaledGemmProblem,
+        d: GroupedOperand<'_>,
+        splits: &Splits,
+        options: QuantizedGemmOptions<'_>,
+        (bias, bias_row_scales): (Option<&GroupedTensor>, Option<&Tensor>),
+    ) -> Result<()> {
+        let directions = directions(problem.pass);
+        let copy = |(name, tensor): (&'static str, &'a QuantizedTensor), direction| {
+            tensor.check_device(name, stream)?;
+            tensor.copy(direction).ok_or_else(|| missing_copy(name, direction))
+        };
+        let a: &QuantizedCopy = copy(self.a, directions.0)?;
+        let b: &QuantizedCopy = copy(self.b, directions.1)?;
+        let plan = Plan::new(problem.into(), stream.device().target())?;
+        let operands = Operands::ScaledGemm(ScaledGemmOperands {
+            a,
+            a_spec: self.a.1.spec(),
+            b,
+            b_spec: self.b.1.spec(),
+            d,
+            splits,
+            alpha: options.alpha,
+            beta: options.beta,
+            bias,
+            bias_row_scales,
+        });
+        operands.check(problem.groups, problem.rows, stream)?;
+        stream.queue().run(&plan, &operands)
+    }
+}
+
+fn token_features(what: &'static str, tensor: &QuantizedTensor) -> Result<(usize, usize)> {
+    match tensor.spec().source {
+        SourceShape::Tokens { rows, features } => Ok((rows, features)),
+        SourceShape::Weights { .. } => {
+            Err(Error::invalid(format!("{what}: weights were given, tokens are needed")))
+        }
+    }
+}
+
+/// Groups, N and K of weights that must have those given.
+fn weight_features(
+    weights: &QuantizedTensor,
+    n: Option<usize>,
+    k: Option<usize>,
+) -> Result<(usize, usize, usize)> {
+    let spec = weights.spec();
+    let SourceShape::Weights { rows, columns } = spec.source else {
+        return Err(Error::invalid("weights: tokens were given, a matrix per group is needed"));
+    };
+    let want = [n.unwrap_or(rows), k.unwrap_or(columns)];
+    if want != [rows, columns] {
+        return Err(Error::shape("weights", &[rows, columns], format!("{want:?} per group")));
+    }
+    Ok((spec.groups, rows, columns))
+}
