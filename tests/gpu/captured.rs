@@ -30,6 +30,7 @@ pub fn checks() -> Vec<Check> {
     }
     checks.push(Check::new("captured: what differs is recorded anew", changes).emulated_if(true));
     checks.push(Check::new("captured: accumulates once a call", accumulates).emulated_if(true));
+    checks.push(Check::new("captured: sinks that change", sinks).emulated_if(true));
     checks.push(Check::new("captured: refusals", refusals).emulated_if(true));
     checks.push(Check::new("captured: two streams by turns", two_streams).emulated_if(true));
     checks
@@ -140,8 +141,12 @@ fn changes(device: &Device) -> Outcome {
     expect(&mut step, [Changed("splits"), Changed("splits"), Changed("splits")])?;
     step.inputs.row_scales = other.inputs.row_scales;
     expect(&mut step, [Changed("row_scales"), Changed("row_scales"), Replayed])?;
+    step.outputs.dx = other.outputs.dx;
+    expect(&mut step, [Replayed, Changed("dx"), Replayed])?;
     step.outputs.dw = other.outputs.dw;
     expect(&mut step, [Replayed, Replayed, Changed("dw")])?;
+    step.outputs.db = other.outputs.db;
+    expect(&mut step, [Replayed, Changed("db"), Replayed])?;
     step.outputs.dscales = other.outputs.dscales;
     expect(&mut step, [Replayed, Changed("dscales"), Replayed])?;
 
@@ -178,10 +183,7 @@ fn accumulates(device: &Device) -> Outcome {
     let stream = device.stream()?;
     let host = Host::exact(sizes(DType::Bf16), &SPLITS[0], 3);
     let mut step = Step::new(&stream, &host, Layout::Packed)?;
-    let zeros = |shape: &[usize]| Tensor::zeros(&stream, shape, DType::F32);
-    let (n, k) = (host.sizes.n, host.sizes.k);
-    let mut dw = GroupedTensor::packed(zeros(&[GROUPS, n, k])?)?;
-    let mut db = GroupedTensor::packed(zeros(&[GROUPS, n])?)?;
+    let [mut dw, mut db] = main_grads(&stream, host.sizes)?;
     for _ in 0..3 {
         let (saved, _) = step.forward(&stream)?;
         let Outputs { dx, dscales, .. } = &mut step.outputs;
@@ -194,26 +196,102 @@ fn accumulates(device: &Device) -> Outcome {
         step.captured.backward_with(&stream, &saved, &step.inputs.dy, options)?;
     }
     let one = host.expected();
-    for (what, sum, one) in [("dw", &dw, &one[2]), ("db", &db, &one[3])] {
-        let three: Vec<u32> =
-            one.iter().map(|&bits| (3.0 * value(bits, DType::Bf16)).to_bits()).collect();
-        // BF16 holds what one call gives: the sums of so few small integers are short.
-        equal_values(what, DType::F32, &grouped_bits(&stream, sum)?, &three)?;
-    }
+    times(&stream, "dw", &dw, &one[2], 3)?;
+    times(&stream, "db", &db, &one[3], 3)?;
     Ok(())
+}
+
+/// The same buffers in other sinks: a graph that adds must not be replayed for a call that overwrites.
+fn sinks(device: &Device) -> Outcome {
+    use Captured::{Changed, First, Replayed};
+    const ADD: bool = true;
+    const REPLACE: bool = false;
+    let stream = device.stream()?;
+    let host = Host::exact(sizes(DType::Bf16), &SPLITS[0], 7);
+    let mut step = Step::new(&stream, &host, Layout::Packed)?;
+    let (saved, _) = step.forward(&stream)?;
+    // The call's sinks of dw and db, what it does, and how often each gradient is in its buffer then.
+    let calls = [
+        ((ADD, ADD), First, (1, 1)),
+        ((ADD, ADD), Replayed, (2, 2)),
+        ((REPLACE, ADD), Changed("the sink of dw"), (1, 3)),
+        ((REPLACE, ADD), Replayed, (1, 4)),
+        ((REPLACE, REPLACE), Changed("the sink of db"), (1, 1)),
+        ((REPLACE, REPLACE), Replayed, (1, 1)),
+        ((ADD, REPLACE), Changed("the sink of dw"), (2, 1)),
+    ];
+    [step.outputs.dw, step.outputs.db] = main_grads(&stream, host.sizes)?;
+    for (number, ((adds_dw, adds_db), want, (dw_times, db_times))) in calls.into_iter().enumerate()
+    {
+        let Outputs { dx, dw, db, dscales, .. } = &mut step.outputs;
+        let options = BackwardOptions {
+            dx: RowSink::Into(dx),
+            dw: sink(adds_dw, dw).into(),
+            db: Some(sink(adds_db, db)),
+            dscales: RowSink::Into(dscales),
+        };
+        let (_, did) = step.captured.backward_with(&stream, &saved, &step.inputs.dy, options)?;
+        if did != want {
+            return Err(format!("backward {number}: {did:?} instead of {want:?}").into());
+        }
+        let expected = host.expected();
+        let what = format!("backward {number}");
+        times(&stream, &what, &step.outputs.dw, &expected[2], dw_times)?;
+        times(&stream, &what, &step.outputs.db, &expected[3], db_times)?;
+    }
+
+    let calls = [
+        (ADD, First, 1),
+        (ADD, Replayed, 2),
+        (REPLACE, Changed("the sink of dw"), 1),
+        (REPLACE, Replayed, 1),
+        (ADD, Changed("the sink of dw"), 2),
+    ];
+    [step.outputs.dw, _] = main_grads(&stream, host.sizes)?;
+    for (number, (adds, want, dw_times)) in calls.into_iter().enumerate() {
+        let (mut pending, _) = step.backward(&stream, &saved)?;
+        let into = sink(adds, &mut step.outputs.dw);
+        let (_, did) = step.captured.run_delayed(&stream, &mut pending, into)?;
+        if did != want {
+            return Err(format!("delayed {number}: {did:?} instead of {want:?}").into());
+        }
+        let (what, dw) = (format!("delayed {number}"), &step.outputs.dw);
+        times(&stream, &what, dw, &host.expected()[2], dw_times)?;
+    }
+    Ok(stream.synchronize()?)
+}
+
+fn sink(adds: bool, buffer: &mut GroupedTensor) -> GradSink<'_> {
+    if adds { GradSink::Accumulate(buffer) } else { GradSink::Overwrite(buffer) }
+}
+
+/// Zeros in FP32 for the gradients of weights and biases.
+fn main_grads(stream: &Stream, sizes: Sizes) -> grouped_linear::Result<[GroupedTensor; 2]> {
+    let zeros = |shape: &[usize]| -> grouped_linear::Result<_> {
+        GroupedTensor::packed(Tensor::zeros(stream, shape, DType::F32)?)
+    };
+    Ok([zeros(&[sizes.groups, sizes.n, sizes.k])?, zeros(&[sizes.groups, sizes.n])?])
+}
+
+/// Checks that an FP32 buffer holds a gradient so often. BF16 holds what one call gives: the sums of
+/// so few small integers are short.
+fn times(
+    stream: &Stream,
+    what: &str,
+    sum: &GroupedTensor,
+    one: &[u32],
+    times: u8,
+) -> Result<(), String> {
+    let want: Vec<u32> =
+        one.iter().map(|&bits| (f32::from(times) * value(bits, DType::Bf16)).to_bits()).collect();
+    let got = grouped_bits(stream, sum).map_err(|error| format!("{what}: {error}"))?;
+    equal_values(what, DType::F32, &got, &want)
 }
 
 fn refusals(device: &Device) -> Outcome {
     let stream = device.stream()?;
     let host = Host::exact(sizes(DType::Bf16), &SPLITS[0], 4);
     let mut step = Step::new(&stream, &host, Layout::Packed)?;
-    let refused = |what: &str, outcome: Option<Error>, part: &str| -> Outcome {
-        let error = outcome.ok_or_else(|| format!("{what} was taken"))?;
-        match error.is_unsupported() && error.to_string().contains(part) {
-            true => Ok(()),
-            false => Err(format!("{what}: {error}").into()),
-        }
-    };
     step.outputs.poison(&stream)?;
     let (x, splits) = (step.inputs.x.clone(), Splits::host(&SPLITS[0])?);
     let options = ForwardOptions::default();
@@ -234,14 +312,13 @@ fn refusals(device: &Device) -> Outcome {
         let outcome = step.captured.backward_with(&stream, &saved, &dy, options);
         refused(what, outcome.err(), part)?;
     }
-    let mut outcome = None;
-    let graph = stream.capture(|stream| {
-        outcome = step.forward(stream).err();
-        Ok(())
-    })?;
-    refused("a capture around it", outcome, "cannot be recorded in another")?;
-    drop(graph);
+    // Whether there is something to replay or not.
+    inside_a_capture(&stream, &mut step)?;
     step.outputs.check_untouched(&stream, "after refusals")?;
+    step.run(&stream)?;
+    step.outputs.poison(&stream)?;
+    inside_a_capture(&stream, &mut step)?;
+    step.outputs.check_untouched(&stream, "after refusals of what was recorded")?;
 
     // A delayed gradient runs once, and into a buffer.
     step.run(&stream)?;
@@ -258,6 +335,43 @@ fn refusals(device: &Device) -> Outcome {
     }
     step.outputs.check(&stream, &host, "after all")?;
     Ok(())
+}
+
+fn refused(what: &str, outcome: Option<Error>, part: &str) -> Outcome {
+    let error = outcome.ok_or_else(|| format!("{what} was taken"))?;
+    match error.is_unsupported() && error.to_string().contains(part) {
+        true => Ok(()),
+        false => Err(format!("{what}: {error}").into()),
+    }
+}
+
+/// Each call of the layer is refused while the stream records, and adds nothing to the recording.
+fn inside_a_capture(stream: &Stream, step: &mut Step) -> Outcome {
+    let (Inputs { x, dy, row_scales, splits, .. }, layer) = (&step.inputs, step.captured.layer());
+    let scratch = Outputs::new(stream, sizes(DType::Bf16), Layout::Packed)?;
+    let options =
+        ForwardOptions { bias: BiasUse::RowScaled(row_scales), ..ForwardOptions::default() };
+    let saved = layer.forward_into(stream, x, splits, options, &mut scratch.share().y)?;
+    let options = BackwardOptions { dw: Wgrad::Delayed, ..BackwardOptions::default() };
+    let pending = layer.backward_with(stream, saved.clone(), dy, options)?.pending;
+    let mut pending = pending.expect("it was delayed");
+    let mut outcomes = Vec::new();
+    let graph = stream.capture(|stream| {
+        outcomes.push(("forward", step.forward(stream).err()));
+        outcomes.push(("backward", step.backward(stream, &saved).err()));
+        let sink = GradSink::Overwrite(&mut step.outputs.dw);
+        let outcome = step.captured.run_delayed(stream, &mut pending, sink);
+        outcomes.push(("the delayed gradient", outcome.err()));
+        Ok(())
+    })?;
+    for (what, outcome) in outcomes {
+        refused(&format!("{what} in a capture"), outcome, "cannot be recorded in another")?;
+    }
+    if pending.has_run() {
+        return Err("a refused gradient was released".into());
+    }
+    graph.launch(stream)?;
+    Ok(stream.synchronize()?)
 }
 
 /// Two layers on two streams, replayed by turns without waiting: neither touches the other's scratch

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use super::delayed::PendingWgrad;
+use super::forward::{BiasMode, CallSpec};
 use super::saved::Saved;
 use super::sink::{GradSink, RowSink, Wgrad};
 use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, SelectedGrads};
-use crate::backend::{Graph, Stream};
+use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::KernelChoice;
 use crate::splits::Splits;
@@ -91,15 +92,26 @@ type Signature = Vec<(&'static str, Part)>;
 enum Part {
     Tensor(Option<Place>),
     Groups(Option<Groups>),
+    Bias(BiasMode),
     Needs(Needs),
     Kernel(KernelChoice),
-    /// Which of the ways there are.
-    Way(&'static str),
+    Sink(Way),
 }
 
-/// Where a tensor lies. Graphs keep the memory, so an address means the same memory.
+/// What happens to a gradient of parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    New,
+    Overwrite,
+    Accumulate,
+    Delayed,
+    Skip,
+}
+
+/// Where a tensor lies. Graphs keep the memory, so an address of a device means the same memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Place {
+    device: DeviceId,
     address: Option<u64>,
     dtype: DType,
     rank: usize,
@@ -143,14 +155,15 @@ impl CapturedLayer {
             BiasUse::RowScaled(scales) => Some(scales),
             BiasUse::Add | BiasUse::Leave => None,
         };
+        let CallSpec { bias, needs, kernel } = (&options).into();
         let signature = vec![
             ("x", Part::tensor(Some(x))),
             ("splits", Part::tensor(splits.device_tensor())),
             ("row_scales", Part::tensor(row_scales)),
             ("y", Part::tensor(Some(y))),
-            ("the use of the bias", Part::Way(way_of_bias(&options.bias))),
-            ("needs", Part::Needs(options.needs)),
-            ("kernel", Part::Kernel(options.kernel)),
+            ("the use of the bias", Part::Bias(bias)),
+            ("needs", Part::Needs(needs)),
+            ("kernel", Part::Kernel(kernel)),
         ];
         if let Some(((_, saved), captured)) = replay(&self.forward, &signature, stream)? {
             return Ok((saved.clone(), captured));
@@ -161,11 +174,10 @@ impl CapturedLayer {
             return Err(Error::unsupported(why));
         }
         let layer = &self.layer;
-        let captured = record(&mut self.forward, signature, stream, |stream| {
+        let ((_, saved), captured) = record(&mut self.forward, signature, stream, |stream| {
             let saved = layer.forward_into(stream, x, splits, options, y)?;
             Ok((y.clone(), saved))
         })?;
-        let (_, saved) = recorded(&self.forward)?;
         Ok((saved.clone(), captured))
     }
 
@@ -185,9 +197,9 @@ impl CapturedLayer {
         let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
         refuse_new(&options, saved)?;
         let (dw_way, dw) = match &options.dw {
-            Wgrad::Now(sink) => (way_of_sink(sink), sink.buffer()),
-            Wgrad::Delayed => ("delayed", None),
-            Wgrad::Skip => ("skipped", None),
+            Wgrad::Now(sink) => (Way::of(sink), sink.buffer()),
+            Wgrad::Delayed => (Way::Delayed, None),
+            Wgrad::Skip => (Way::Skip, None),
         };
         let db = options.db.as_ref();
         let signature = vec![
@@ -199,9 +211,9 @@ impl CapturedLayer {
             ("splits", Part::tensor(splits.device_tensor())),
             ("dx", Part::tensor(options.dx.buffer())),
             ("dw", Part::groups(dw)),
-            ("the sink of dw", Part::Way(dw_way)),
+            ("the sink of dw", Part::Sink(dw_way)),
             ("db", Part::groups(db.and_then(GradSink::buffer))),
-            ("the sink of db", Part::Way(db.map_or("skipped", way_of_sink))),
+            ("the sink of db", Part::Sink(db.map_or(Way::Skip, Way::of))),
             ("dscales", Part::tensor(options.dscales.buffer())),
             ("needs", Part::Needs(*needs)),
             ("kernel", Part::Kernel(*kernel)),
@@ -210,10 +222,10 @@ impl CapturedLayer {
             return Ok((again(grads), captured));
         }
         let layer = &self.layer;
-        let captured = record(&mut self.backward, signature, stream, |stream| {
+        let (grads, captured) = record(&mut self.backward, signature, stream, |stream| {
             layer.backward_with(stream, saved.clone(), dy, options.reborrow())
         })?;
-        Ok((again(recorded(&self.backward)?), captured))
+        Ok((again(grads), captured))
     }
 
     /// As [`PendingWgrad::run`], into a buffer.
@@ -236,7 +248,7 @@ impl CapturedLayer {
             ("x", Part::tensor(Some(x))),
             ("splits", Part::tensor(splits.device_tensor())),
             ("dw", Part::groups(sink.buffer())),
-            ("the sink of dw", Part::Way(way_of_sink(&sink))),
+            ("the sink of dw", Part::Sink(Way::of(&sink))),
             ("kernel", Part::Kernel(kernel)),
         ];
         if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream)? {
@@ -245,12 +257,12 @@ impl CapturedLayer {
         }
         let mut again = pending.again();
         let mut first = true;
-        let captured = record(&mut self.wgrad, signature, stream, |stream| {
+        let (dw, captured) = record(&mut self.wgrad, signature, stream, |stream| {
             let pending = if first { &mut *pending } else { &mut again };
             first = false;
             pending.run(stream, sink.reborrow())
         })?;
-        Ok((recorded(&self.wgrad)?.clone(), captured))
+        Ok((dw.clone(), captured))
     }
 }
 
@@ -271,6 +283,7 @@ fn replay<'a, T>(
     signature: &Signature,
     stream: &Stream,
 ) -> Result<Option<(&'a T, Captured)>> {
+    refuse_capture(stream)?;
     match recording {
         Some(recording) if recording.signature == *signature => {
             recording.graph.launch(stream)?;
@@ -281,55 +294,40 @@ fn replay<'a, T>(
 }
 
 /// Does the work and, for the calls to come, records it.
-fn record<T>(
-    recording: &mut Option<Recording<T>>,
+fn record<'a, T>(
+    slot: &'a mut Option<Recording<T>>,
     signature: Signature,
     stream: &Stream,
     mut work: impl FnMut(&Stream) -> Result<T>,
-) -> Result<Captured> {
-    if stream.queue().is_capturing() {
-        return Err(Error::unsupported(
-            "a CapturedLayer makes graphs of its own and cannot be recorded in another; record \
-             the layer's own calls there",
-        ));
-    }
+) -> Result<(&'a T, Captured)> {
+    refuse_capture(stream)?;
     // Loads the kernels and sizes the scratch memory, neither of which can be recorded.
     drop(work(stream)?);
-    let changed = recording.take().map(|old| difference(&old.signature, &signature));
+    let changed = slot.take().map(|old| difference(&old.signature, &signature));
     let mut result = None;
     let graph = stream.capture(|stream| {
         result = Some(work(stream)?);
         Ok(())
     })?;
     let Some(result) = result else { return Err(Error::invalid("nothing was recorded")) };
-    *recording = Some(Recording { signature, graph, result });
-    Ok(changed.map_or(Captured::First, Captured::Changed))
+    let recording = slot.insert(Recording { signature, graph, result });
+    Ok((&recording.result, changed.map_or(Captured::First, Captured::Changed)))
 }
 
-fn recorded<T>(recording: &Option<Recording<T>>) -> Result<&T> {
-    let recording = recording.as_ref().ok_or_else(|| Error::invalid("nothing was recorded"))?;
-    Ok(&recording.result)
+/// Refuses a stream that is recording: a graph of ours can be neither made nor launched there.
+fn refuse_capture(stream: &Stream) -> Result<()> {
+    if !stream.queue().is_capturing() {
+        return Ok(());
+    }
+    Err(Error::unsupported(
+        "a CapturedLayer makes graphs of its own and cannot be recorded in another; record the \
+         layer's own calls there",
+    ))
 }
 
 /// The name of the first part that differs.
 fn difference(old: &Signature, new: &Signature) -> &'static str {
     old.iter().zip(new).find(|(old, new)| old != new).map_or("nothing", |((name, _), _)| name)
-}
-
-fn way_of_bias(bias: &BiasUse<'_>) -> &'static str {
-    match bias {
-        BiasUse::Add => "added",
-        BiasUse::RowScaled(_) => "scaled by rows",
-        BiasUse::Leave => "left",
-    }
-}
-
-fn way_of_sink(sink: &GradSink<'_>) -> &'static str {
-    match sink {
-        GradSink::New => "new",
-        GradSink::Overwrite(_) => "overwritten",
-        GradSink::Accumulate(_) => "added to",
-    }
 }
 
 fn needs_buffer(gradient: &str) -> Error {
@@ -352,6 +350,16 @@ fn refuse_new(options: &BackwardOptions<'_>, saved: &Saved) -> Result<()> {
         .map_or(Ok(()), |(gradient, _)| Err(needs_buffer(gradient)))
 }
 
+impl Way {
+    fn of(sink: &GradSink<'_>) -> Self {
+        match sink {
+            GradSink::New => Self::New,
+            GradSink::Overwrite(_) => Self::Overwrite,
+            GradSink::Accumulate(_) => Self::Accumulate,
+        }
+    }
+}
+
 impl Part {
     fn tensor(tensor: Option<&Tensor>) -> Self {
         Self::Tensor(tensor.map(Place::of))
@@ -372,6 +380,7 @@ impl Place {
         for (own, length) in shape.iter_mut().zip(tensor.shape()) {
             *own = *length;
         }
-        Self { address: tensor.address(), dtype: tensor.dtype(), rank, shape }
+        let (device, address, dtype) = (tensor.device_id(), tensor.address(), tensor.dtype());
+        Self { device, address, dtype, rank, shape }
     }
 }

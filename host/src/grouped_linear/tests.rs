@@ -1,10 +1,11 @@
-//! When memory goes: what a gradient does not need goes with the caller's own handles.
+//! When memory goes: what a gradient does not need goes with the caller's own handles. And what only
+//! addresses tell of memory.
 
 use std::sync::{Arc, Weak};
 
 use super::{
-    BackwardOptions, BiasUse, Config, ForwardOptions, GradSink, GroupedLinear, Needs, Saved, Wgrad,
-    WgradStore,
+    BackwardOptions, BiasUse, Captured, CapturedLayer, Config, ForwardOptions, GradSink,
+    GroupedLinear, Needs, PendingWgrad, Saved, Wgrad, WgradStore,
 };
 use crate::backend::{Device, Stream};
 use crate::error::Result;
@@ -166,6 +167,91 @@ fn a_store_keeps_only_what_has_not_run() -> Result<()> {
             stream.synchronize()?;
         }
         assert!(!tokens.iter().any(Watch::lives));
+    }
+    Ok(())
+}
+
+/// One call of each kind on a device of its own, as on every other such device.
+#[cfg(feature = "emulator")]
+struct Twin {
+    stream: Stream,
+    layer: GroupedLinear,
+    x: Tensor,
+    dy: Tensor,
+    y: Tensor,
+    dw: GroupedTensor,
+    splits: Splits,
+}
+
+#[cfg(feature = "emulator")]
+impl Twin {
+    fn new(value: f32) -> Result<Self> {
+        let Config { groups, in_features: k, out_features: n, dtype } = CONFIG;
+        let stream = Device::emulated(ptx_emulator::Arch::Sm90a)?.stream()?;
+        let filled = |shape: &[usize], value: f32| {
+            let values = vec![value; shape.iter().product()];
+            Tensor::from_f32(&stream, shape, dtype, &values)
+        };
+        let weights = GroupedTensor::packed(filled(&[groups, n, k], value)?)?;
+        Ok(Self {
+            layer: GroupedLinear::new(&stream, CONFIG, weights, None)?,
+            x: filled(&[ROWS, k], 1.0)?,
+            dy: filled(&[ROWS, n], value)?,
+            y: filled(&[ROWS, n], -1.0)?,
+            dw: GroupedTensor::packed(filled(&[groups, n, k], -1.0)?)?,
+            splits: Splits::device(Tensor::from_slice(&stream, &[groups], &[2i64, 3])?)?,
+            stream,
+        })
+    }
+
+    /// A gradient of the weights to compute, of another layer's call.
+    fn pending(&self) -> Result<PendingWgrad> {
+        let Self { stream, layer, x, dy, splits, .. } = self;
+        let (_, saved) = layer.forward(stream, x, splits, ForwardOptions::default())?;
+        let options = BackwardOptions { dw: Wgrad::Delayed, ..BackwardOptions::default() };
+        let grads = layer.backward_with(stream, saved, dy, options)?;
+        Ok(grads.pending.expect("it was asked for"))
+    }
+}
+
+/// Emulated GPUs give out the same addresses, each of memory of its own.
+#[cfg(feature = "emulator")]
+#[test]
+fn a_graph_of_one_device_is_not_replayed_for_another() -> Result<()> {
+    let (mut own, mut other) = (Twin::new(1.0)?, Twin::new(2.0)?);
+    for (own, other) in [(&own.x, &other.x), (&own.y, &other.y), (&own.dy, &other.dy)] {
+        assert_eq!(own.address(), other.address());
+    }
+    assert_eq!(own.dw.addresses(), other.dw.addresses());
+    let mut captured = CapturedLayer::new(own.layer.clone());
+    let options = ForwardOptions::default();
+    let Twin { stream, x, splits, y, .. } = &mut own;
+    for want in [Captured::First, Captured::Replayed] {
+        let (_, did) = captured.forward_into(stream, x, splits, options, y)?;
+        assert_eq!(did, want);
+    }
+    y.fill_zero(stream)?;
+    let Twin { x, splits, y: other_y, .. } = &mut other;
+    let error = captured.forward_into(stream, x, splits, options, other_y).map(drop).unwrap_err();
+    assert!(error.to_string().contains("x lies on"), "{error}");
+    assert_eq!(y.to_f32(stream)?, [0.0; ROWS * CONFIG.out_features], "the graph was replayed");
+
+    // What is delayed knows no layer, so that of another device is computed, and recorded.
+    for (twin, sum, calls) in [
+        (&mut own, [2.0, 3.0], [Captured::First, Captured::Replayed]),
+        (&mut other, [4.0, 6.0], [Captured::Changed("dy"), Captured::Replayed]),
+    ] {
+        for want in calls {
+            let mut pending = twin.pending()?;
+            let Twin { stream, dw, .. } = &mut *twin;
+            let sink = GradSink::Overwrite(dw);
+            let (_, did) = captured.run_delayed(stream, &mut pending, sink)?;
+            assert_eq!(did, want);
+            for (group, sum) in sum.into_iter().enumerate() {
+                let dw = dw.group(group)?.to_f32(stream)?;
+                assert_eq!(dw, [sum; CONFIG.in_features * CONFIG.out_features]);
+            }
+        }
     }
     Ok(())
 }
