@@ -1,5 +1,6 @@
 //! The tensors of one operation, checked against its problem before anything runs.
 
+use super::Overlaps;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::recipe::{AmaxAlgorithm, ScaleRule};
@@ -277,22 +278,12 @@ impl<'a> Operands<'a> {
 
     /// Outputs must not overlap one another.
     fn check_outputs_apart(&self) -> Result<()> {
-        let mut outputs = Vec::new();
-        self.for_each_output(&mut |output| outputs.push(output));
-        if outputs.len() < 2 {
-            return Ok(());
-        }
-        let mut spans: Vec<(u64, u64)> = outputs
-            .iter()
-            .filter_map(|tensor| Some((tensor.address()?, tensor.byte_len() as u64)))
-            .collect();
-        spans.sort_unstable();
-        let apart = if spans.len() == outputs.len() {
-            spans.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0)
-        } else {
-            (1..outputs.len()).all(|i| outputs[..i].iter().all(|o| !o.overlaps(outputs[i])))
-        };
-        if apart {
+        let (mut overlaps, mut count) = (Overlaps::default(), 0);
+        self.for_each_output(&mut |output| {
+            overlaps.write([output]);
+            count += 1;
+        });
+        if count < 2 || !overlaps.any() {
             return Ok(());
         }
         let what = match self {
