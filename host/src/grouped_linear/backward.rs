@@ -195,7 +195,7 @@ impl GroupedLinear {
             let input = config.input(saved.rows);
             dx.check("dx", &input.shape, dx.dtype(), stream)?;
             let problem = config.product(Pass::Dgrad, saved.rows, dx.dtype(), saved.kernel);
-            plan(problem, std::slice::from_ref(&**dx))?;
+            plan(problem.into(), std::slice::from_ref(&**dx))?;
             overlaps.write([&**dx]);
         }
         match &options.dw {
@@ -204,7 +204,7 @@ impl GroupedLinear {
                     operand(&saved.x, "dw")?;
                     dw.check_packed("dw", &config.weights(), stream)?;
                     let problem = config.product(Pass::Wgrad, saved.rows, dw.dtype(), saved.kernel);
-                    plan(problem, dw.tensors())?;
+                    plan(problem.into(), dw.tensors())?;
                     overlaps.write(dw.tensors());
                 }
             }

@@ -37,11 +37,15 @@ impl Config {
         rows: usize,
         output: DType,
         kernel: KernelChoice,
-    ) -> Problem {
+    ) -> GemmProblem {
         let Self { groups, in_features, out_features, dtype: input } = *self;
         let bias = BiasKind::None;
         GemmProblem { pass, groups, rows, in_features, out_features, input, output, bias, kernel }
-            .into()
+    }
+
+    /// What a product gives, in the layer's type.
+    fn product_output(&self, pass: Pass, rows: usize) -> TensorSpec {
+        Problem::from(self.product(pass, rows, self.dtype, KernelChoice::Auto)).output()
     }
 
     /// The gradient of the bias.
@@ -58,17 +62,17 @@ impl Config {
 
     /// `[T, N]`.
     pub(super) fn output(&self, rows: usize) -> TensorSpec {
-        self.product(Pass::Fprop, rows, self.dtype, KernelChoice::Auto).output()
+        self.product_output(Pass::Fprop, rows)
     }
 
     /// `[T, K]`: the tokens and their gradient.
     pub(super) fn input(&self, rows: usize) -> TensorSpec {
-        self.product(Pass::Dgrad, rows, self.dtype, KernelChoice::Auto).output()
+        self.product_output(Pass::Dgrad, rows)
     }
 
     /// `[G, N, K]`: the weights and their gradient, packed.
     pub(super) fn weights(&self) -> TensorSpec {
-        self.product(Pass::Wgrad, 0, self.dtype, KernelChoice::Auto).output()
+        self.product_output(Pass::Wgrad, 0)
     }
 }
 
@@ -152,7 +156,7 @@ impl GroupedLinear {
             return Some(HOST_SPLITS_IN_GRAPH.to_owned());
         }
         let (config, (bias, needs)) = (&self.config, self.effective(call));
-        let product = |pass| config.product(pass, rows, config.dtype, call.kernel);
+        let product = |pass| config.product(pass, rows, config.dtype, call.kernel).into();
         let problems = [
             Some(product(Pass::Fprop)),
             needs.dx.then(|| product(Pass::Dgrad)),

@@ -103,18 +103,10 @@ impl GroupedLinear {
 
 /// Refuses sizes and types, that of the bias included, for which the device has no kernel.
 pub(crate) fn plan_forward(config: &Config, bias: Option<DType>, stream: &Stream) -> Result<()> {
-    let &Config { groups, in_features, out_features, dtype } = config;
+    // The kernel is chosen with each forward; the readable one takes all sizes that any takes.
     let problem = GemmProblem {
-        pass: Pass::Fprop,
-        groups,
-        rows: 1,
-        in_features,
-        out_features,
-        input: dtype,
-        output: dtype,
         bias: bias.map_or(BiasKind::None, BiasKind::Add),
-        // The kernel is chosen with each forward; the readable one takes all sizes that any takes.
-        kernel: KernelChoice::Simt,
+        ..config.product(Pass::Fprop, 1, config.dtype, KernelChoice::Simt)
     };
     Plan::new(problem.into(), stream.device().target()).map(drop)
 }
