@@ -102,10 +102,20 @@ impl Launches {
         if grid.contains(&0) {
             return Ok(());
         }
+        let Some(place) = self.0.iter_mut().find(|place| place.is_none()) else {
+            return Err(Error::invalid(format!(
+                "kernel {} would be launch {} of one operation, which has room for {MOST}",
+                kernel.name,
+                MOST + 1
+            )));
+        };
         let mut bytes = [0; ARGS_BYTES];
-        let free = self.0.iter_mut().find(|place| place.is_none());
-        let (Some(place), Some(room)) = (free, bytes.get_mut(..args.len())) else {
-            return Err(Error::invalid(format!("{}: more than {MOST} launches", kernel.name)));
+        let Some(room) = bytes.get_mut(..args.len()) else {
+            return Err(Error::invalid(format!(
+                "kernel {} takes {} bytes of arguments, a launch has room for {ARGS_BYTES}",
+                kernel.name,
+                args.len()
+            )));
         };
         room.copy_from_slice(args);
         *place = Some(Launch { kernel, grid, args: bytes });
@@ -121,5 +131,44 @@ impl Launch {
     /// The argument struct, as the kernel reads it; the address has no alignment.
     pub(crate) fn args(&self) -> &[u8] {
         &self.args[..self.kernel.args_bytes.min(ARGS_BYTES)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear_kernels::variants::{Role, kernel};
+
+    use super::*;
+
+    /// Pushes the kernel so often, with as many bytes of arguments as given.
+    fn refusal(kernel: &'static Kernel, args_bytes: usize, times: usize) -> String {
+        let mut launches = Launches::default();
+        let mut push = |_| launches.push(kernel, [1, 1], &vec![0; args_bytes]);
+        let error = (0..times).find_map(|time| push(time).err()).expect("one too many");
+        assert!(error.is_invalid_argument(), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn refusals_say_what_was_given_and_what_there_is_room_for() {
+        let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
+        let (bytes, name) = (setup.args_bytes, setup.name);
+        let text = refusal(setup, bytes - 8, 1);
+        let given = bytes - 8;
+        assert_eq!(
+            text,
+            format!("kernel {name} takes {bytes} bytes of arguments, {given} were given")
+        );
+
+        // No row of the table is so large: the room is made for the largest.
+        let large = ARGS_BYTES + 16;
+        let row: &Kernel = Box::leak(Box::new(Kernel { args_bytes: large, ..*setup }));
+        let text = refusal(row, large, 1);
+        assert!(text.contains(name), "{text}");
+        assert!(text.contains(&format!("{large} bytes of arguments")), "{text}");
+        assert!(text.contains(&format!("room for {ARGS_BYTES}")), "{text}");
+
+        let text = refusal(setup, bytes, MOST + 1);
+        assert!(text.contains(name) && text.contains(&format!("room for {MOST}")), "{text}");
     }
 }
