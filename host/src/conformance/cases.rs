@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::data::Generator;
+use super::layer_cases::{self, LayerUse};
 use super::pairwise;
+use super::rows::RowPattern;
 use crate::plan::KernelChoice;
 use crate::tensor::DType;
 
@@ -75,119 +77,6 @@ pub enum BiasCase {
     RowScaledF32,
     /// The layer has a bias, and forward leaves it to the caller.
     Left,
-}
-
-/// Where a layer's gradients of parameters go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SinkCase {
-    /// New tensors.
-    New,
-    /// The caller's, overwritten.
-    Overwrite,
-    /// The caller's, added to.
-    Accumulate,
-    /// The caller's in FP32, added to.
-    AccumulateF32,
-}
-
-impl SinkCase {
-    /// Whether gradients are added to what their buffers hold.
-    pub fn accumulates(self) -> bool {
-        matches!(self, Self::Accumulate | Self::AccumulateF32)
-    }
-
-    /// Type of the gradient of a parameter.
-    pub(super) fn dtype(self, parameter: DType) -> DType {
-        if self == Self::AccumulateF32 { DType::F32 } else { parameter }
-    }
-}
-
-/// What is asked of a layer beside forward and backward in new tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LayerUse {
-    /// Where biases lie, if not where weights do.
-    pub other_bias_layout: bool,
-    /// Where gradients of parameters go.
-    pub sink: SinkCase,
-    /// Whether the gradient of the weights is computed after backward.
-    pub delayed: bool,
-    /// Whether y, dx and dscales are the caller's.
-    pub buffers: bool,
-    /// Whether forward, backward and the delayed gradient are replayed from graphs, with other
-    /// splits before the case's own.
-    pub captured: bool,
-}
-
-impl LayerUse {
-    /// Nothing.
-    pub const PLAIN: Self = Self {
-        other_bias_layout: false,
-        sink: SinkCase::New,
-        delayed: false,
-        buffers: false,
-        captured: false,
-    };
-}
-
-/// Rows per expert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RowPattern {
-    /// One expert, one row.
-    One,
-    /// One expert, one row more than a tile.
-    OneExpert,
-    /// The first expert has no rows.
-    EmptyFirst,
-    /// The middle expert has no rows.
-    EmptyMiddle,
-    /// The last expert has no rows.
-    EmptyLast,
-    /// No expert has rows.
-    AllEmpty,
-    /// One of four experts has all rows.
-    Giant,
-    /// Four experts of about equal size.
-    Even,
-    /// Eight experts around the edges of tiles.
-    Edges,
-    /// 64 experts with 0 to 40 rows.
-    Many,
-    /// 300 experts with 0 to 5 rows.
-    VeryMany,
-    /// These numbers of rows; not drawn for the table.
-    Listed(&'static [usize]),
-    /// So many experts with 0 to 2 rows.
-    Drawn(usize),
-    /// So many experts, of which one in about sixteen has rows, 1 to 3; not drawn for the table.
-    Sparse(usize),
-}
-
-impl RowPattern {
-    /// The splits.
-    pub fn splits(self) -> Vec<usize> {
-        let drawn = |groups: usize, limit: u64| {
-            let mut generator = Generator::new(SEED ^ groups as u64);
-            (0..groups).map(|_| (generator.next() % (limit + 1)) as usize).collect()
-        };
-        match self {
-            Self::One => vec![1],
-            Self::OneExpert => vec![129],
-            Self::EmptyFirst => vec![0, 65, 64],
-            Self::EmptyMiddle => vec![64, 0, 63],
-            Self::EmptyLast => vec![127, 1, 0],
-            Self::AllEmpty => vec![0; 4],
-            Self::Giant => vec![0, 0, 513, 0],
-            Self::Even => vec![256, 255, 257, 256],
-            Self::Edges => vec![1, 63, 64, 65, 0, 127, 128, 129],
-            Self::Many => drawn(64, 40),
-            Self::VeryMany => drawn(300, 5),
-            Self::Listed(splits) => splits.to_vec(),
-            Self::Drawn(groups) => drawn(groups, 2),
-            Self::Sparse(groups) => {
-                drawn(groups, 50).into_iter().map(|rows| rows.saturating_sub(47)).collect()
-            }
-        }
-    }
 }
 
 /// One behaviour.
@@ -298,7 +187,7 @@ impl Case {
     }
 
     /// Sets what the operation does not use to the plain value, so that names do not lie.
-    fn normalised(mut self) -> Self {
+    pub(super) fn normalised(mut self) -> Self {
         match self.operation {
             Operation::Fprop => {}
             Operation::Dgrad | Operation::Wgrad => self.bias = BiasCase::None,
@@ -322,28 +211,13 @@ impl Case {
             }
             Operation::Layer => {
                 self.factors = Factors::Plain;
-                self.layer = self.layer_use();
+                self.layer = self.layer.normalised(self.bias);
                 if self.layer.captured && self.splits == SplitSource::Host {
                     self.splits = SplitSource::DeviceI64;
                 }
             }
         }
         self
-    }
-}
-
-impl Case {
-    /// Nothing is allocated in a graph, so there all outputs are the caller's.
-    fn layer_use(&self) -> LayerUse {
-        let mut uses = self.layer;
-        if uses.captured {
-            uses.buffers = true;
-            if uses.sink == SinkCase::New {
-                uses.sink = SinkCase::Overwrite;
-            }
-        }
-        uses.other_bias_layout &= self.bias != BiasCase::None;
-        uses
     }
 }
 
@@ -413,14 +287,15 @@ const ROWS: &[RowPattern] = &[
     RowPattern::VeryMany,
 ];
 
-const TAILS: &[usize] = &[0, 1, 130];
-const LAYOUTS: &[Layout] = &[Layout::Packed, Layout::Discrete];
+pub(super) const TAILS: &[usize] = &[0, 1, 130];
+pub(super) const LAYOUTS: &[Layout] = &[Layout::Packed, Layout::Discrete];
 const BIASES: &[BiasCase] =
     &[BiasCase::None, BiasCase::Add, BiasCase::AddF32, BiasCase::RowScaled, BiasCase::RowScaledF32];
 const FACTORS: &[Factors] =
     &[Factors::Plain, Factors::Scaled, Factors::Accumulate, Factors::PerGroup];
-const SPLITS: &[SplitSource] = &[SplitSource::Host, SplitSource::DeviceI32, SplitSource::DeviceI64];
-const KERNELS: &[KernelChoice] = &[KernelChoice::Auto, KernelChoice::Simt];
+pub(super) const SPLITS: &[SplitSource] =
+    &[SplitSource::Host, SplitSource::DeviceI32, SplitSource::DeviceI64];
+pub(super) const KERNELS: &[KernelChoice] = &[KernelChoice::Auto, KernelChoice::Simt];
 
 /// Number of values of each axis, in the order in which [`case`] takes them.
 const AXES: [usize; 9] = [
@@ -492,102 +367,23 @@ fn cases_without_rows() -> impl Iterator<Item = Case> {
     })
 }
 
-const LAYER_TYPES: &[DType] = &[DType::Bf16, DType::F16, DType::F32];
-const LAYER_BIASES: &[BiasCase] = &[
-    BiasCase::None,
-    BiasCase::Add,
-    BiasCase::AddF32,
-    BiasCase::RowScaled,
-    BiasCase::RowScaledF32,
-    BiasCase::Left,
-];
-const SINKS: &[SinkCase] =
-    &[SinkCase::New, SinkCase::Overwrite, SinkCase::Accumulate, SinkCase::AccumulateF32];
-const LAYER_FEATURES: &[(usize, usize)] = &[(64, 24), (136, 72), (16, 8), (33, 129)];
-/// As [`ROWS`], but of very many experts fewer: a layer case is ten times the work of another.
-const LAYER_ROWS: &[RowPattern] = &[
-    RowPattern::One,
-    RowPattern::OneExpert,
-    RowPattern::EmptyFirst,
-    RowPattern::EmptyMiddle,
-    RowPattern::EmptyLast,
-    RowPattern::AllEmpty,
-    RowPattern::Giant,
-    RowPattern::Even,
-    RowPattern::Edges,
-    RowPattern::Many,
-    RowPattern::Drawn(130),
-];
-const SWITCH: usize = 2;
-
-/// Number of values of each axis of a layer case, in the order in which [`layer_case`] takes them.
-const LAYER_AXES: [usize; 13] = [
-    LAYER_TYPES.len(),
-    LAYOUTS.len(),
-    SWITCH, // biases lie elsewhere
-    LAYER_BIASES.len(),
-    SINKS.len(),
-    SWITCH, // delayed
-    SWITCH, // buffers
-    SWITCH, // captured
-    SPLITS.len(),
-    LAYER_ROWS.len(),
-    LAYER_FEATURES.len(),
-    TAILS.len(),
-    KERNELS.len(),
-];
-
-/// The first axes of a layer, which [`all_cases`] crosses completely.
-const LAYER_CROSSED: usize = 9;
-
-fn layer_case(values: &[usize]) -> Case {
-    let (in_features, out_features) = LAYER_FEATURES[values[10]];
-    Case {
-        operation: Operation::Layer,
-        input: LAYER_TYPES[values[0]],
-        output: LAYER_TYPES[values[0]],
-        rows: LAYER_ROWS[values[9]],
-        tail: TAILS[values[11]],
-        in_features,
-        out_features,
-        layout: LAYOUTS[values[1]],
-        bias: LAYER_BIASES[values[3]],
-        factors: Factors::Plain,
-        splits: SPLITS[values[8]],
-        kernel: KERNELS[values[12]],
-        layer: LayerUse {
-            other_bias_layout: values[2] == 1,
-            sink: SINKS[values[4]],
-            delayed: values[5] == 1,
-            buffers: values[6] == 1,
-            captured: values[7] == 1,
-        },
-    }
-    .normalised()
-}
-
 /// A selection in which every two values of different axes meet, for operations and for layers, and
 /// buffers without rows.
 pub fn selected_cases() -> Vec<Case> {
-    let operations = pairwise::select(&AXES, SEED);
-    let layers = pairwise::select(&LAYER_AXES, SEED);
-    let cases = operations.iter().map(|values| case(values));
-    let layers = layers.iter().map(|values| layer_case(values));
-    unique(cases.chain(cases_without_rows()).chain(layers))
+    let cases = pairwise::select(&AXES, SEED).into_iter().map(|values| case(&values));
+    unique(cases.chain(cases_without_rows()).chain(layer_cases::selected()))
 }
 
 /// Every combination of operation, types, rows, features and kernel, and every combination of what
 /// can be asked of a layer; the remaining axes are drawn. Then the cases that [`selected_cases`]
 /// lists.
 pub fn all_cases() -> Vec<Case> {
-    let layer_axes: Vec<usize> = (0..LAYER_CROSSED).collect();
     let cases = crossed(&AXES, &CROSSED).into_iter().map(|values| case(&values));
-    let layers = crossed(&LAYER_AXES, &layer_axes).into_iter().map(|values| layer_case(&values));
-    unique(cases.chain(cases_without_rows()).chain(layers))
+    unique(cases.chain(cases_without_rows()).chain(layer_cases::crossed_completely()))
 }
 
 /// Every combination of the values of `complete` axes; the values of the others are drawn.
-fn crossed(axes: &[usize], complete: &[usize]) -> Vec<Vec<usize>> {
+pub(super) fn crossed(axes: &[usize], complete: &[usize]) -> Vec<Vec<usize>> {
     let mut generator = Generator::new(SEED);
     let combinations: usize = complete.iter().map(|&axis| axes[axis]).product();
     let values = (0..combinations).map(|mut index| {
@@ -634,6 +430,7 @@ mod tests {
             }
         }
     }
+
     /// Experts beyond 64 are where lists of fixed length end.
     #[test]
     fn every_operation_has_more_than_64_experts_in_both_layouts() {
@@ -653,44 +450,6 @@ mod tests {
                 };
                 assert!(cases.iter().any(many), "{operation:?} {layout:?}");
             }
-        }
-    }
-
-    /// Normalising a case must not undo the pairs that were selected.
-    #[test]
-    fn what_is_asked_of_a_layer_meets_everything_else() {
-        type Asked = (&'static str, fn(&Case) -> bool);
-        const USES: [Asked; 5] = [
-            ("delayed", |case| case.layer.delayed),
-            ("captured", |case| case.layer.captured),
-            ("in buffers", |case| case.layer.buffers),
-            ("overwriting", |case| case.layer.sink == SinkCase::Overwrite),
-            ("accumulating in FP32", |case| case.layer.sink == SinkCase::AccumulateF32),
-        ];
-        const OTHERS: [Asked; 11] = [
-            ("packed", |case| case.layout == Layout::Packed),
-            ("discrete", |case| case.layout == Layout::Discrete),
-            ("with biases elsewhere", |case| case.layer.other_bias_layout),
-            ("without bias", |case| case.bias == BiasCase::None),
-            ("with a bias", |case| case.bias == BiasCase::Add),
-            ("row-scaled", Case::row_scaled),
-            ("leaving the bias", |case| case.bias == BiasCase::Left),
-            ("in BF16", |case| case.input == DType::Bf16),
-            ("in FP16", |case| case.input == DType::F16),
-            ("in FP32", |case| case.input == DType::F32),
-            ("without rows", |case| case.rows == RowPattern::AllEmpty),
-        ];
-        let cases = selected_cases();
-        let meet = |(what, asked): Asked, (other, also): Asked| {
-            let layers = cases.iter().filter(|case| case.operation == Operation::Layer);
-            let found = layers.filter(|case| asked(case) && also(case)).count();
-            assert!(found > 0, "no layer is {what} and {other}");
-        };
-        for (number, &asked) in USES.iter().enumerate() {
-            OTHERS.iter().for_each(|&other| meet(asked, other));
-            // No sink does both.
-            let others = USES[number + 1..].iter().filter(|_| number < 3);
-            others.for_each(|&other| meet(asked, other));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Forward and backward of a layer with all that can be asked of them: sinks, delay, buffers, graphs.
 
-use super::cases::{BiasCase, Case, Operation, SinkCase};
+use super::cases::{BiasCase, Case, Operation};
 use super::data::Generator;
+use super::layer_cases::SinkCase;
 use super::oracle::Inputs;
 use super::run::{Operands, Output, grouped, output, read_bits, read_groups_bits};
 use crate::backend::Stream;
@@ -133,7 +134,7 @@ impl Run<'_> {
             Some(_) => Some(stream.capture(|stream| self.finish(stream, &mut grads))?),
         };
         for turn in [1, 2, 0] {
-            self.write_splits(inputs, stream, turn)?;
+            self.turn_splits(inputs, stream, turn)?;
             self.buffers.fill(stream)?;
             for graph in [&first, &second].into_iter().chain(&third) {
                 graph.launch(stream)?;
@@ -143,7 +144,7 @@ impl Run<'_> {
     }
 
     /// Writes the case's splits into the splits on the device, turned by some groups.
-    fn write_splits(&self, inputs: &Inputs, stream: &Stream, turn: usize) -> Result<()> {
+    fn turn_splits(&self, inputs: &Inputs, stream: &Stream, turn: usize) -> Result<()> {
         let mut counts = inputs.splits.clone();
         let turn = turn % counts.len().max(1);
         counts.rotate_left(turn);

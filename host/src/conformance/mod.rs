@@ -10,17 +10,20 @@ mod cast;
 mod compare;
 mod data;
 mod layer;
+mod layer_cases;
 mod oracle;
 mod pairwise;
+mod rows;
 mod run;
 
 pub use self::cases::{
-    BiasCase, Case, Factors, LayerUse, Layout, Operation, RowPattern, SEED, SinkCase, SplitSource,
-    all_cases, selected_cases,
+    BiasCase, Case, Factors, Layout, Operation, SEED, SplitSource, all_cases, selected_cases,
 };
 pub use self::cast::{CastCase, cast_cases, run_cast};
 pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
+pub use self::layer_cases::{LayerUse, SinkCase};
+pub use self::rows::RowPattern;
 pub use self::run::{Outcome, run_case, run_case_once};
 use crate::backend::Device;
 #[cfg(feature = "emulator")]

@@ -1,38 +1,17 @@
-//! Streams, memory, graphs, modules and status blocks against the fake driver.
+//! Streams, memory, graphs and status blocks against the fake driver.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use grouped_linear_kernels::abi::{Status, status};
-use grouped_linear_kernels::variants::{KERNELS, Kernel, Role, kernel};
 
 use super::super::context::{Context, CudaDevice};
 use super::super::event::Event;
 use super::super::memory::{Allocation, Block};
 use super::super::stream::CudaStream;
-use super::fake::Fake;
+use super::fake::{open, stream};
 use crate::backend::{Launcher, MapDescriptor, Queue};
-use crate::error::Result;
-use crate::launch::Launches;
 use crate::tensor::{DType, Memory, Tensor};
-
-/// Opens the fake GPU.
-fn open(name: &str) -> (Fake, &'static Context) {
-    let fake = Fake::load(name);
-    let context = Context::open(fake.driver, 0).expect("the fake GPU opens");
-    (fake, context)
-}
-
-fn stream(context: &'static Context) -> CudaStream {
-    CudaStream::create(context).expect("a stream")
-}
-
-/// The stream once more, as another library would lend it.
-fn lend(context: &'static Context, lender: &CudaStream, owner: &Arc<()>) -> CudaStream {
-    // SAFETY: in every test `lender` outlives the borrowed stream.
-    unsafe { CudaStream::borrow(CudaDevice(context), lender.raw(), owner.clone()) }
-        .expect("a borrowed stream")
-}
 
 /// A point of the stream that the fake driver calls done once somebody has waited for the stream.
 fn mark(stream: &CudaStream) -> Event {
@@ -180,99 +159,6 @@ fn lent_memory_is_held_until_the_work_is_done() {
 }
 
 #[test]
-fn lent_streams_are_not_destroyed() {
-    let (fake, context) = open("lent_stream");
-    let (lender, owner) = (stream(context), Arc::new(()));
-    let borrowed = lend(context, &lender, &owner);
-    assert_eq!(borrowed.raw(), lender.raw());
-    borrowed.workspace(10).expect("scratch memory");
-    fake.notes();
-    // The lender captures: nothing may be allocated, freed or waited for.
-    let memory = borrowed.allocate(8).expect("memory");
-    lender.begin_capture().expect("a capture");
-    assert!(borrowed.is_capturing());
-    assert!(borrowed.allocate(8).expect_err("a capture").is_unsupported());
-    assert!(borrowed.synchronize().expect_err("a capture").is_unsupported());
-    drop(memory);
-    assert!(!fake.notes().contains("free"));
-    drop(lender.end_capture().expect("a graph"));
-    borrowed.synchronize().expect("a synchronisation");
-    assert!(fake.notes().contains("free on 1\n"));
-    drop(borrowed);
-    assert_eq!(fake.notes(), "free on 1\n");
-    assert_eq!(Arc::strong_count(&owner), 1);
-
-    let borrow = |handle| {
-        // SAFETY: `lender` is alive, and the other handle is refused.
-        unsafe { CudaStream::borrow(CudaDevice(context), handle, owner.clone()) }
-    };
-    fake.fail("cuStreamGetCtx", 1);
-    let refused = borrow(lender.raw()).expect_err("the driver refuses");
-    assert_eq!(refused.driver_code(), Some(1));
-    let refused = borrow(std::ptr::without_provenance_mut(2)).expect_err("no single stream");
-    assert!(refused.is_invalid_argument() && refused.to_string().contains("per-thread"));
-}
-
-#[test]
-fn scratch_memory_of_the_lenders_graph_stays() {
-    let (fake, context) = open("pinned");
-    let (lender, owner) = (stream(context), Arc::new(()));
-    let borrowed = lend(context, &lender, &owner);
-    let eager = borrowed.workspace(100).expect("scratch memory");
-    lender.begin_capture().expect("a capture");
-    assert_eq!(borrowed.workspace(100).expect("recorded scratch memory"), eager);
-    assert!(borrowed.workspace(100_000).expect_err("a capture").is_unsupported());
-    let graph = lender.end_capture().expect("a graph");
-    fake.notes();
-    assert_ne!(borrowed.workspace(100_000).expect("more scratch memory"), eager);
-    borrowed.workspace(200_000).expect("yet more scratch memory");
-    assert_eq!(fake.notes(), "allocate 131072 on 1\nallocate 262144 on 1\nfree on 1\n");
-    drop(graph);
-    fake.notes();
-    drop(borrowed);
-    assert_eq!(fake.notes(), "free on 1\nfree on 1\n");
-}
-
-#[test]
-fn a_lent_stream_that_goes_during_a_capture_leaks() {
-    let (fake, context) = open("lent_drop");
-    let (lender, other, owner) = (stream(context), stream(context), Arc::new(()));
-    let borrowed = lend(context, &lender, &owner);
-    borrowed.workspace(10).expect("scratch memory");
-    let status = borrowed.sticky_status();
-    let memory = other.allocate(8).expect("memory");
-    borrowed.fill_zero(&memory, 0, 8).expect("work on the lent stream");
-    lender.begin_capture().expect("a capture");
-    fake.notes();
-    drop(borrowed);
-    drop(memory);
-    assert_ne!(stream(context).sticky_status(), status);
-    drop(lender.end_capture().expect("a graph"));
-    other.synchronize().expect("a synchronisation");
-    assert!(!fake.notes().contains("free on 2"));
-}
-
-#[test]
-fn releases_that_a_capture_holds_up_hold_their_stream_no_longer() {
-    let (fake, context) = open("deferred");
-    let (lender, other, owner) = (stream(context), stream(context), Arc::new(()));
-    let borrowed = lend(context, &lender, &owner);
-    let home = borrowed.allocate(8).expect("memory");
-    let foreign = other.allocate(8).expect("memory");
-    borrowed.fill_zero(&foreign, 0, 8).expect("work on the lent stream");
-    lender.begin_capture().expect("a capture");
-    fake.notes();
-    drop((home, foreign, borrowed));
-    assert_eq!(fake.notes(), "");
-    assert_eq!(Arc::strong_count(&owner), 2, "the work may not be done");
-    drop(lender.end_capture().expect("a graph"));
-    other.synchronize().expect("a synchronisation");
-    let notes = fake.notes();
-    assert!(notes.contains("free on 1\n2 waits for 1\nfree on 2\n"), "{notes}");
-    assert_eq!(Arc::strong_count(&owner), 1);
-}
-
-#[test]
 fn scratch_memory_grows() {
     let (fake, context) = open("scratch");
     let large = stream(context);
@@ -414,120 +300,6 @@ fn a_failed_capture_leaves_the_stream_usable() {
         assert_eq!(count("allocate"), count("free"), "{function}: {notes}");
     }
     assert!(stream.end_capture().expect_err("no capture").is_invalid_argument());
-}
-
-/// Prepares kernels with these grids, whose first argument is 0xabcd, and hands them over.
-fn submit(stream: &CudaStream, kernels: &[(&'static Kernel, [u32; 2])]) -> Result<()> {
-    let mut launches = Launches::default();
-    for (kernel, grid) in kernels {
-        let mut args = vec![0u8; kernel.args_bytes];
-        args[..8].copy_from_slice(&0xabcd_u64.to_ne_bytes());
-        launches.push(kernel, *grid, &args)?;
-    }
-    stream.submit(&launches)
-}
-
-/// What the fake driver notes of a launch.
-fn carried(kernel: &Kernel, x: u32, y: u32) -> String {
-    let (threads, shared) = (kernel.threads, kernel.shared_bytes);
-    format!("{x} x {y} blocks, {threads} threads, {shared} bytes, first argument abcd\n")
-}
-
-#[test]
-fn launches_carry_what_the_table_says() {
-    let (fake, context) = open("launch");
-    let stream = stream(context);
-    let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
-    submit(&stream, &[(setup, [1, 1])]).expect("a launch");
-    submit(&stream, &[(setup, [3, 2])]).expect("a second launch");
-    let name = setup.name;
-    let line = |x, y| format!("launch {name} on 1: {}", carried(setup, x, y));
-    assert_eq!(fake.notes(), format!("load\n{}{}", line(1, 1), line(3, 2)));
-
-    submit(&stream, &[(setup, [0, 1])]).expect("an empty grid is no work");
-    assert_eq!(fake.notes(), "");
-    let error = Launches::default().push(setup, [1, 1], &[0; 8]).expect_err("wrong arguments");
-    assert!(error.is_invalid_argument() && error.to_string().contains(name), "{error}");
-    let error = submit(&stream, &[(setup, [1, 1]); 4]).expect_err("too many");
-    assert!(error.is_invalid_argument() && fake.notes().is_empty(), "{error}");
-
-    let clustered: &Kernel = Box::leak(Box::new(Kernel { cluster: 2, ..*setup }));
-    submit(&stream, &[(clustered, [4, 1])]).expect("a launch with clusters");
-    assert_eq!(fake.notes(), line(4, 1) + "attribute 4: 2 x 1 x 1\n");
-    submit(&stream, &[(setup, [1, 1]), (clustered, [4, 1])]).expect("two launches");
-    assert_eq!(fake.notes(), line(1, 1) + &line(4, 1) + "attribute 4: 2 x 1 x 1\n");
-
-    // Large shared memory is asked for once.
-    let Some(large) = KERNELS.iter().find(|kernel| kernel.shared_bytes > 48 << 10) else { return };
-    submit(&stream, &[(large, [1, 1])]).expect("a launch");
-    submit(&stream, &[(large, [1, 1])]).expect("a launch");
-    let asked = format!("{}: attribute 8 = {}\n", large.name, large.shared_bytes);
-    assert_eq!(fake.notes().matches(&asked).count(), 1);
-}
-
-/// One graph for the kernels of an operation, made once for a stream and given new arguments.
-#[test]
-fn several_launches_are_one_graph() {
-    let (fake, context) = open("sequence");
-    let one = stream(context);
-    let find = |role| kernel(role).expect("the table has it");
-    let (setup, dscales) = (find(Role::PointerSetup), find(Role::Dscales));
-    let set = |x| {
-        let (first, second) = (carried(setup, 1, 1), carried(dscales, x, 1));
-        format!("1 set {}: {first}2 set {}: {second}replay on 1\n", setup.name, dscales.name)
-    };
-    let both = |x| [(setup, [1, 1]), (dscales, [x, 1])];
-    submit(&one, &both(5)).expect("two launches");
-    let notes = fake.notes();
-    let (first, second) = (carried(setup, 1, 1), carried(dscales, 5, 1));
-    let made = format!("node {}: {first}", setup.name);
-    assert!(notes.contains(&made), "{notes}");
-    assert!(notes.ends_with(&format!("node {}: {second}{}", dscales.name, set(5))), "{notes}");
-    submit(&one, &both(7)).expect("two launches");
-    assert_eq!(fake.notes(), set(7));
-
-    // A capture records launches, and graphs of the stream cannot be part of it.
-    one.begin_capture().expect("a capture");
-    fake.notes();
-    submit(&one, &both(7)).expect("recorded launches");
-    assert_eq!(fake.notes().matches("launch ").count(), 2);
-    drop(one.end_capture().expect("a graph"));
-    fake.notes();
-
-    // What fails half-way is given anew.
-    fake.fail("cuGraphExecKernelNodeSetParams_v2", 1);
-    assert_eq!(submit(&one, &both(9)).expect_err("a failure").driver_code(), Some(1));
-    assert_eq!(fake.notes(), "");
-    submit(&one, &both(9)).expect("two launches");
-    assert_eq!(fake.notes(), set(9));
-
-    // Another stream has its own graph, and both go with their streams.
-    let two = stream(context);
-    for failing in ["cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags"] {
-        fake.fail(failing, 2);
-        assert_eq!(submit(&two, &both(1)).expect_err(failing).driver_code(), Some(2));
-    }
-    submit(&two, &both(1)).expect("two launches");
-    fake.notes();
-    drop(two);
-    assert_eq!(fake.notes(), "destroy 2\ndestroy graph\n");
-    drop(one);
-    assert_eq!(fake.notes(), "destroy 1\ndestroy graph\n");
-}
-
-#[test]
-fn a_module_that_does_not_load_shows_the_log() {
-    let (fake, context) = open("module");
-    let stream = stream(context);
-    let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
-    let launch = || submit(&stream, &[(setup, [1, 1])]);
-    fake.fail("cuModuleLoadDataEx", 218);
-    let text = launch().expect_err("no module").to_string();
-    assert!(text.contains("218") && text.contains("ptxas fatal: fake"), "{text}");
-    fake.fail("cuModuleGetFunction", 500);
-    let text = launch().expect_err("no function").to_string();
-    assert!(text.contains(setup.name), "{text}");
-    launch().expect("the failures are not remembered");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Builds and loads the driver of `fake_driver.c`.
+//! Builds, loads and opens the driver of `fake_driver.c`.
 
 use std::ffi::{CStr, CString, c_char};
 use std::path::PathBuf;
@@ -6,7 +6,9 @@ use std::process::Command;
 
 use libloading::Library;
 
+use super::super::context::Context;
 use super::super::driver::{Driver, SYMBOLS};
+use super::super::stream::CudaStream;
 
 /// A shared library on disk; goes with its folder. What is loaded from it stays.
 pub(super) struct Built {
@@ -91,4 +93,16 @@ impl Fake {
             fail(function.as_ptr(), code);
         }
     }
+}
+
+/// Opens the fake GPU of a library of its own.
+pub(super) fn open(name: &str) -> (Fake, &'static Context) {
+    let fake = Fake::load(name);
+    let context = Context::open(fake.driver, 0).expect("the fake GPU opens");
+    (fake, context)
+}
+
+/// A stream of the fake GPU.
+pub(super) fn stream(context: &'static Context) -> CudaStream {
+    CudaStream::create(context).expect("a stream")
 }

@@ -1,0 +1,123 @@
+//! Launches, one by one and in sequences, and the modules that they load, against the fake driver.
+
+use grouped_linear_kernels::variants::{KERNELS, Kernel, Role, kernel};
+
+use super::super::stream::CudaStream;
+use super::fake::{open, stream};
+use crate::backend::{Launcher, Queue};
+use crate::error::Result;
+use crate::launch::Launches;
+
+/// Prepares kernels with these grids, whose first argument is 0xabcd, and hands them over.
+fn submit(stream: &CudaStream, kernels: &[(&'static Kernel, [u32; 2])]) -> Result<()> {
+    let mut launches = Launches::default();
+    for (kernel, grid) in kernels {
+        let mut args = vec![0u8; kernel.args_bytes];
+        args[..8].copy_from_slice(&0xabcd_u64.to_ne_bytes());
+        launches.push(kernel, *grid, &args)?;
+    }
+    stream.submit(&launches)
+}
+
+/// What the fake driver notes of a launch.
+fn carried(kernel: &Kernel, x: u32, y: u32) -> String {
+    let (threads, shared) = (kernel.threads, kernel.shared_bytes);
+    format!("{x} x {y} blocks, {threads} threads, {shared} bytes, first argument abcd\n")
+}
+
+#[test]
+fn launches_carry_what_the_table_says() {
+    let (fake, context) = open("launch");
+    let stream = stream(context);
+    let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
+    submit(&stream, &[(setup, [1, 1])]).expect("a launch");
+    submit(&stream, &[(setup, [3, 2])]).expect("a second launch");
+    let name = setup.name;
+    let line = |x, y| format!("launch {name} on 1: {}", carried(setup, x, y));
+    assert_eq!(fake.notes(), format!("load\n{}{}", line(1, 1), line(3, 2)));
+
+    submit(&stream, &[(setup, [0, 1])]).expect("an empty grid is no work");
+    assert_eq!(fake.notes(), "");
+    let error = Launches::default().push(setup, [1, 1], &[0; 8]).expect_err("wrong arguments");
+    assert!(error.is_invalid_argument() && error.to_string().contains(name), "{error}");
+    let error = submit(&stream, &[(setup, [1, 1]); 4]).expect_err("too many");
+    assert!(error.is_invalid_argument() && fake.notes().is_empty(), "{error}");
+
+    let clustered: &Kernel = Box::leak(Box::new(Kernel { cluster: 2, ..*setup }));
+    submit(&stream, &[(clustered, [4, 1])]).expect("a launch with clusters");
+    assert_eq!(fake.notes(), line(4, 1) + "attribute 4: 2 x 1 x 1\n");
+    submit(&stream, &[(setup, [1, 1]), (clustered, [4, 1])]).expect("two launches");
+    assert_eq!(fake.notes(), line(1, 1) + &line(4, 1) + "attribute 4: 2 x 1 x 1\n");
+
+    // Large shared memory is asked for once.
+    let Some(large) = KERNELS.iter().find(|kernel| kernel.shared_bytes > 48 << 10) else { return };
+    submit(&stream, &[(large, [1, 1])]).expect("a launch");
+    submit(&stream, &[(large, [1, 1])]).expect("a launch");
+    let asked = format!("{}: attribute 8 = {}\n", large.name, large.shared_bytes);
+    assert_eq!(fake.notes().matches(&asked).count(), 1);
+}
+
+/// One graph for the kernels of an operation, made once for a stream and given new arguments.
+#[test]
+fn several_launches_are_one_graph() {
+    let (fake, context) = open("sequence");
+    let one = stream(context);
+    let find = |role| kernel(role).expect("the table has it");
+    let (setup, dscales) = (find(Role::PointerSetup), find(Role::Dscales));
+    let set = |x| {
+        let (first, second) = (carried(setup, 1, 1), carried(dscales, x, 1));
+        format!("1 set {}: {first}2 set {}: {second}replay on 1\n", setup.name, dscales.name)
+    };
+    let both = |x| [(setup, [1, 1]), (dscales, [x, 1])];
+    submit(&one, &both(5)).expect("two launches");
+    let notes = fake.notes();
+    let (first, second) = (carried(setup, 1, 1), carried(dscales, 5, 1));
+    let made = format!("node {}: {first}", setup.name);
+    assert!(notes.contains(&made), "{notes}");
+    assert!(notes.ends_with(&format!("node {}: {second}{}", dscales.name, set(5))), "{notes}");
+    submit(&one, &both(7)).expect("two launches");
+    assert_eq!(fake.notes(), set(7));
+
+    // A capture records launches, and graphs of the stream cannot be part of it.
+    one.begin_capture().expect("a capture");
+    fake.notes();
+    submit(&one, &both(7)).expect("recorded launches");
+    assert_eq!(fake.notes().matches("launch ").count(), 2);
+    drop(one.end_capture().expect("a graph"));
+    fake.notes();
+
+    // What fails half-way is given anew.
+    fake.fail("cuGraphExecKernelNodeSetParams_v2", 1);
+    assert_eq!(submit(&one, &both(9)).expect_err("a failure").driver_code(), Some(1));
+    assert_eq!(fake.notes(), "");
+    submit(&one, &both(9)).expect("two launches");
+    assert_eq!(fake.notes(), set(9));
+
+    // Another stream has its own graph, and both go with their streams.
+    let two = stream(context);
+    for failing in ["cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags"] {
+        fake.fail(failing, 2);
+        assert_eq!(submit(&two, &both(1)).expect_err(failing).driver_code(), Some(2));
+    }
+    submit(&two, &both(1)).expect("two launches");
+    fake.notes();
+    drop(two);
+    assert_eq!(fake.notes(), "destroy 2\ndestroy graph\n");
+    drop(one);
+    assert_eq!(fake.notes(), "destroy 1\ndestroy graph\n");
+}
+
+#[test]
+fn a_module_that_does_not_load_shows_the_log() {
+    let (fake, context) = open("module");
+    let stream = stream(context);
+    let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
+    let launch = || submit(&stream, &[(setup, [1, 1])]);
+    fake.fail("cuModuleLoadDataEx", 218);
+    let text = launch().expect_err("no module").to_string();
+    assert!(text.contains("218") && text.contains("ptxas fatal: fake"), "{text}");
+    fake.fail("cuModuleGetFunction", 500);
+    let text = launch().expect_err("no function").to_string();
+    assert!(text.contains(setup.name), "{text}");
+    launch().expect("the failures are not remembered");
+}
