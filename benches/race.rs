@@ -1,5 +1,5 @@
-//! Times single GPU operations on request, so that another program can alternate with it in one run:
-//! `benches/race.py` drives it over a pipe, in lock step with its own measurements.
+//! Times single GPU operations on request, so that another program can alternate with it in one
+//! run: `benches/race.py` drives it over a pipe, in lock step with its own measurements.
 //!
 //! Requests, one per line on standard input, each answered with one line:
 //!
@@ -20,7 +20,8 @@ use half::bf16;
 fn main() {
     let device = match Device::cuda(0) {
         Ok(device) => device,
-        // `cargo bench` and `cargo test --benches` start this program on machines without a GPU too.
+        // `cargo bench` and `cargo test --benches` start this program on machines without a GPU
+        // too.
         Err(error) => return println!("race: skipped: {error}"),
     };
     if let Err(error) = serve(&device) {
@@ -110,8 +111,8 @@ impl Race {
     }
 
     fn time(&mut self, stream: &Stream, pass: &str, flush: &mut Tensor) -> Result<f64> {
-        // Writing half a gigabyte empties the L2 cache, and takes the GPU longer than the host needs
-        // to queue the call, so that no launch latency is timed.
+        // Writing half a gigabyte empties the L2 cache, and takes the GPU longer than the host
+        // needs to queue the call, so that no launch latency is timed.
         flush.fill_zero(stream)?;
         let start = stream.record()?;
         self.run(stream, pass)?;

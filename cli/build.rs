@@ -42,7 +42,8 @@ fn main() -> io::Result<()> {
     fs::write(out.join("text.bin"), text)
 }
 
-/// Adds the text files at and below `path`, sorted by name. Build folders and hidden ones are left out.
+/// Adds the text files at and below `path`, sorted by name. Build folders and hidden ones are left
+/// out.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     if metadata.is_file() {

@@ -45,8 +45,8 @@ fn rank(value: bf16) -> i32 {
 }
 
 /// Both sides round nearly the same FP32 value to BF16, so they differ by one unit in the last
-/// place at most, unless the value cancels: then the order of accumulation shows, which is bounded by
-/// `2⁻²² · Σ|a·b|` on each side. Most values must be equal to the bit.
+/// place at most, unless the value cancels: then the order of accumulation shows, which is bounded
+/// by `2⁻²² · Σ|a·b|` on each side. Most values must be equal to the bit.
 fn check(what: &str, got: &[bf16], want: &[bf16], magnitude: &[f64], least_equal: f64) {
     assert_eq!((got.len(), want.len()), (magnitude.len(), magnitude.len()), "{what}");
     let mut equal = 0;

@@ -1,5 +1,5 @@
-//! Host cost of a plan, of a forward call, of the driver's part in it and of a replay, and the speed of
-//! the CPU reference.
+//! Host cost of a plan, of a forward call, of the driver's part in it and of a replay, and the
+//! speed of the CPU reference.
 
 // The macros of criterion make public functions without documentation.
 #![allow(missing_docs)]

@@ -83,7 +83,8 @@ fn print_kernels() {
     }
 }
 
-/// Loads every module that the GPU can run and prints what the driver made of it, or why it could not.
+/// Loads every module that the GPU can run and prints what the driver made of it, or why it could
+/// not.
 fn print_loaded(gpu: &Device) {
     println!("loaded       on {}", gpu.id());
     let modules = match cuda_modules(gpu) {

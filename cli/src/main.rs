@@ -22,7 +22,8 @@ struct CommandLine {
 enum Command {
     /// Train a mixture-of-experts byte language model on text.
     Train(Box<train::TrainArgs>),
-    /// Say what was found: driver, GPUs, real and emulated, kernels and the compiler that made them.
+    /// Say what was found: driver, GPUs, real and emulated, kernels and the compiler that made
+    /// them.
     Info,
     /// Run the conformance cases on every engine present.
     Verify(verify::VerifyArgs),

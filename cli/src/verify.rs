@@ -109,8 +109,8 @@ fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
     let style = ProgressStyle::with_template("{msg:15} {bar:30} {pos}/{len} {elapsed}, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(name);
-    // Most of the time goes to the oracle and to emulation, both on the CPU; every case has a stream of
-    // its own.
+    // Most of the time goes to the oracle and to emulation, both on the CPU; every case has a
+    // stream of its own.
     let (failed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     cases.par_iter().enumerate().for_each(|(number, case)| {
         match engine.device_for(number).and_then(|device| case.run(&device)) {

@@ -1,5 +1,5 @@
-//! What stands beside the product: the gradients of the bias and of its row scales. (The bias itself
-//! is added inside the GEMM kernels.)
+//! What stands beside the product: the gradients of the bias and of its row scales. (The bias
+//! itself is added inside the GEMM kernels.)
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{DbiasArgs, DscalesArgs};

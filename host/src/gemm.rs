@@ -192,9 +192,9 @@ fn token_map(tensor: &Tensor, token_box: u32) -> MapDescriptor {
     }
 }
 
-/// Weights `[groups, n, k]`. Three dimensions, so that a tile at the edge of `n` never reads the next
-/// expert. Fprop reads K-major boxes (rows are output columns), dgrad MN-major ones (rows are the
-/// reduction).
+/// Weights `[groups, n, k]`. Three dimensions, so that a tile at the edge of `n` never reads the
+/// next expert. Fprop reads K-major boxes (rows are output columns), dgrad MN-major ones (rows are
+/// the reduction).
 pub(crate) fn weight_map(
     pass: Pass,
     address: u64,

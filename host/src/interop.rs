@@ -35,8 +35,8 @@ use crate::tensor::{DType, Tensor};
 /// that this library added for it has ended, and no graph holds it.
 ///
 /// # Errors
-/// The device is no CUDA device; the address is no multiple of the element's size, or null although there
-/// are elements; the size is beyond the address space.
+/// The device is no CUDA device; the address is no multiple of the element's size, or null although
+/// there are elements; the size is beyond the address space.
 ///
 /// # Safety
 /// - `address` is memory of the device that holds the elements and may be read and written, as long
@@ -69,8 +69,8 @@ pub unsafe fn tensor_from_raw(
     Ok(Tensor::from_memory(memory, 0, shape, dtype, device.id()))
 }
 
-/// As [`tensor_from_raw`], for libraries whose tensors have strides: those of a contiguous, row-major
-/// array are taken, any others refused ([`check_strides`]).
+/// As [`tensor_from_raw`], for libraries whose tensors have strides: those of a contiguous,
+/// row-major array are taken, any others refused ([`check_strides`]).
 ///
 /// So a main_grad that is a slice or a transpose of something else is refused here, with its shape
 /// and strides, and no gradient goes into a copy that its owner never sees.
@@ -146,9 +146,10 @@ pub fn device_address(tensor: &Tensor) -> Option<u64> {
     if tensor.device_id().kind == DeviceKind::Cuda { tensor.address() } else { None }
 }
 
-/// The `CUstream` of a stream; `None` on the CPU and on emulated GPUs. It is valid while a handle to the stream, or
-/// memory allocated on it, lives. (The legacy default stream, where lent, is `Some(0)`.) Record
-/// work on a stream of this library with [`Stream::capture`], not through the handle.
+/// The `CUstream` of a stream; `None` on the CPU and on emulated GPUs. It is valid while a handle
+/// to the stream, or memory allocated on it, lives. (The legacy default stream, where lent, is
+/// `Some(0)`.) Record work on a stream of this library with [`Stream::capture`], not through the
+/// handle.
 pub fn raw_stream(stream: &Stream) -> Option<u64> {
     let stream = stream.queue().as_any()?.downcast_ref::<CudaStream>()?;
     Some(stream.raw().addr() as u64)
@@ -165,8 +166,8 @@ pub fn raw_stream(stream: &Stream) -> Option<u64> {
 /// memory, and memory of other streams on which it worked, would leak.
 ///
 /// # Errors
-/// The device is no CUDA device, the stream belongs to another context or is the per-thread default stream
-/// (handle 2), or a driver failure.
+/// The device is no CUDA device, the stream belongs to another context or is the per-thread default
+/// stream (handle 2), or a driver failure.
 ///
 /// # Safety
 /// - `handle` is a live `CUstream` as long as `keep_alive` lives (or 0, the legacy default stream).

@@ -1,5 +1,5 @@
-//! Carries out a plan on an engine that launches kernels: setup, where there are splits, then quantize,
-//! gemm or the epilogue's reductions, in stream order.
+//! Carries out a plan on an engine that launches kernels: setup, where there are splits, then
+//! quantize, gemm or the epilogue's reductions, in stream order.
 
 use grouped_linear_kernels::variants::{KERNELS, Kernel};
 
@@ -10,8 +10,8 @@ use crate::gemm::{self, scaled};
 use crate::plan::{Operands, Plan};
 use crate::{quantize, setup};
 
-/// Runs `plan` on the queue. Nothing waits; scratch memory is the queue's. All launches are prepared
-/// before the first is handed over.
+/// Runs `plan` on the queue. Nothing waits; scratch memory is the queue's. All launches are
+/// prepared before the first is handed over.
 pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>) -> Result<()> {
     let Some(launch) = &plan.launch else {
         return Err(Error::unsupported("a plan made for the CPU cannot run on a GPU; plan again"));

@@ -1,7 +1,8 @@
-//! The linear layer of a mixture-of-experts model, forward and backward, with GPU kernels written in
-//! Rust.
+//! The linear layer of a mixture-of-experts model, forward and backward, with GPU kernels written
+//! in Rust.
 //!
-//! Expert `g` owns `m_g` consecutive rows of the token matrix; `T ≥ Σ m_g` is the size of the buffer:
+//! Expert `g` owns `m_g` consecutive rows of the token matrix; `T ≥ Σ m_g` is the size of the
+//! buffer:
 //!
 //! ```text
 //! fprop   Y_g  = X_g · W_gᵀ (+ b_g, or + s_row · b_g)     [m_g, N] = [m_g, K] · [N, K]ᵀ
@@ -16,7 +17,9 @@
 //! # Example
 //!
 //! ```
-//! use grouped_linear::{Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Splits, Tensor};
+//! use grouped_linear::{
+//!     Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Splits, Tensor,
+//! };
 //!
 //! let stream = Device::best_available().stream()?;
 //! let (groups, n, k) = (4, 16, 32);

@@ -6,7 +6,8 @@ use crate::backend::Stream;
 use crate::error::{Error, Kind, Result};
 use crate::tensor::{DType, Tensor};
 
-/// Rows per group, in order (`m_splits`). Group `g` owns `m_g` consecutive rows of the token matrix.
+/// Rows per group, in order (`m_splits`). Group `g` owns `m_g` consecutive rows of the token
+/// matrix.
 ///
 /// ```
 /// use grouped_linear::{Device, Splits, Tensor};
@@ -59,8 +60,8 @@ impl Splits {
         Ok(Self(Source::Host(Arc::new(HostSplits { counts, total, uploads: Mutex::default() }))))
     }
 
-    /// Splits in device memory, `i32` or `i64`, one per group. The host never reads them; the device
-    /// checks them on every use, and [`Stream::synchronize`] reports what it found.
+    /// Splits in device memory, `i32` or `i64`, one per group. The host never reads them; the
+    /// device checks them on every use, and [`Stream::synchronize`] reports what it found.
     ///
     /// # Errors
     /// Not a vector of `i32` or `i64`.

@@ -84,7 +84,8 @@ pub fn flags(target: Target) -> Vec<String> {
     ]
 }
 
-/// Compiles a crate to PTX: the compiler's text, without what no entry point uses. [`Module::compile`] is what most want.
+/// Compiles a crate to PTX: the compiler's text, without what no entry point uses.
+/// [`Module::compile`] is what most want.
 ///
 /// # Errors
 ///
@@ -112,8 +113,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     std::path::absolute(path).map_err(file(path))
 }
 
-/// A folder for each place that a crate is built from: cargo tells two checkouts in one target folder
-/// apart by the times of their files alone, and would take the output of one for the other's.
+/// A folder for each place that a crate is built from: cargo tells two checkouts in one target
+/// folder apart by the times of their files alone, and would take the output of one for the
+/// other's.
 fn own_target_dir(target_dir: &Path, crate_dir: &Path) -> PathBuf {
     let place = sha256(crate_dir.to_string_lossy().as_bytes());
     target_dir.join(&place[..12])

@@ -1,4 +1,5 @@
-//! What casts and cached weights refuse, and that a refresh which was refused is not taken for done.
+//! What casts and cached weights refuse, and that a refresh which was refused is not taken for
+//! done.
 
 use grouped_linear::functional::{CastArgs, cast};
 use grouped_linear::{

@@ -1,8 +1,9 @@
 //! What is refused, on every engine: what the host can see at once, what only the device knows at
-//! the next synchronisation (`device.rs`). Either way nothing is written. `docs/errors.md` lists what
-//! must be refused and names the tests.
+//! the next synchronisation (`device.rs`). Either way nothing is written. `docs/errors.md` lists
+//! what must be refused and names the tests.
 //!
-//! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
+//! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the
+//! reason.
 
 mod backward;
 mod cache;

@@ -1,5 +1,5 @@
-//! Views that start between two multiples of 16 bytes: tensor copies refuse them by name, everything
-//! else takes them. And strides of other libraries.
+//! Views that start between two multiples of 16 bytes: tensor copies refuse them by name,
+//! everything else takes them. And strides of other libraries.
 
 use grouped_linear::functional::{FpropArgs, GemmOptions, fprop, wgrad};
 use grouped_linear::interop::check_strides;

@@ -1,5 +1,5 @@
-//! An expert does not notice its neighbours: a launch for all experts gives the bits that a launch for
-//! each of them gives.
+//! An expert does not notice its neighbours: a launch for all experts gives the bits that a launch
+//! for each of them gives.
 
 use grouped_linear::{DType, Device, KernelChoice, Result, Stream};
 

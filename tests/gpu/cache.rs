@@ -1,5 +1,5 @@
-//! Cached copies of master weights: what a recorded update does at each replay, and that streams see
-//! what they asked for.
+//! Cached copies of master weights: what a recorded update does at each replay, and that streams
+//! see what they asked for.
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::{

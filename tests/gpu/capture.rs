@@ -1,4 +1,5 @@
-//! What a capture refuses, and that the stream is usable after every way in which a capture can end.
+//! What a capture refuses, and that the stream is usable after every way in which a capture can
+//! end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

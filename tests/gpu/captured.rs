@@ -1,4 +1,5 @@
-//! Layers whose calls are recorded once and replayed, and that notice when they must be recorded anew.
+//! Layers whose calls are recorded once and replayed, and that notice when they must be recorded
+//! anew.
 
 use grouped_linear::{
     BackwardOptions, BiasUse, Captured, CapturedLayer, DType, Device, Error, ForwardOptions,
@@ -201,7 +202,8 @@ fn accumulates(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// The same buffers in other sinks: a graph that adds must not be replayed for a call that overwrites.
+/// The same buffers in other sinks: a graph that adds must not be replayed for a call that
+/// overwrites.
 fn sinks(device: &Device) -> Outcome {
     use Captured::{Changed, First, Replayed};
     const ADD: bool = true;
@@ -210,7 +212,8 @@ fn sinks(device: &Device) -> Outcome {
     let host = Host::exact(sizes(DType::Bf16), &SPLITS[0], 7);
     let mut step = Step::new(&stream, &host, Layout::Packed)?;
     let (saved, _) = step.forward(&stream)?;
-    // The call's sinks of dw and db, what it does, and how often each gradient is in its buffer then.
+    // The call's sinks of dw and db, what it does, and how often each gradient is in its buffer
+    // then.
     let calls = [
         ((ADD, ADD), First, (1, 1)),
         ((ADD, ADD), Replayed, (2, 2)),
@@ -273,8 +276,8 @@ fn main_grads(stream: &Stream, sizes: Sizes) -> grouped_linear::Result<[GroupedT
     Ok([zeros(&[sizes.groups, sizes.n, sizes.k])?, zeros(&[sizes.groups, sizes.n])?])
 }
 
-/// Checks that an FP32 buffer holds a gradient so often. BF16 holds what one call gives: the sums of
-/// so few small integers are short.
+/// Checks that an FP32 buffer holds a gradient so often. BF16 holds what one call gives: the sums
+/// of so few small integers are short.
 fn times(
     stream: &Stream,
     what: &str,
@@ -374,8 +377,8 @@ fn inside_a_capture(stream: &Stream, step: &mut Step) -> Outcome {
     Ok(stream.synchronize()?)
 }
 
-/// Two layers on two streams, replayed by turns without waiting: neither touches the other's scratch
-/// memory.
+/// Two layers on two streams, replayed by turns without waiting: neither touches the other's
+/// scratch memory.
 fn two_streams(device: &Device) -> Outcome {
     let streams = [device.stream()?, device.stream()?];
     let mut steps = Vec::new();

@@ -1,8 +1,8 @@
 //! Random problems on the host, and what must come out of them, to the bit.
 //!
 //! The values are small integers, so every product and every sum is exact in FP32 in any order: the
-//! only rounding is that to the output's type, and a right result has known bits. (How close sums of
-//! arbitrary numbers come is what the conformance table measures.)
+//! only rounding is that to the output's type, and a right result has known bits. (How close sums
+//! of arbitrary numbers come is what the conformance table measures.)
 
 use grouped_linear::DType;
 use grouped_linear::conformance::Generator;

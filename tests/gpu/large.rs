@@ -1,9 +1,9 @@
 //! Tensors of more than 2³¹ elements: every index on the way must have 64 bits.
 //!
-//! A block of small integers fills them over and over; its length is prime to all row lengths, so no
-//! two rows agree, and an index that wraps around lands on other numbers. Results are exact (see
-//! `host.rs`) and checked in samples: first and last rows of all groups, rows around 2³¹ elements of
-//! every tensor, and random ones; nothing behind the last group may change.
+//! A block of small integers fills them over and over; its length is prime to all row lengths, so
+//! no two rows agree, and an index that wraps around lands on other numbers. Results are exact (see
+//! `host.rs`) and checked in samples: first and last rows of all groups, rows around 2³¹ elements
+//! of every tensor, and random ones; nothing behind the last group may change.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,8 +1,9 @@
-//! What only a device that launches kernels has: graphs, cached weights in them, streams, device memory, tensors beyond 2³¹
-//! elements, foreign pointers, and agreement of the kernels with one another.
+//! What only a device that launches kernels has: graphs, cached weights in them, streams, device
+//! memory, tensors beyond 2³¹ elements, foreign pointers, and agreement of the kernels with one
+//! another.
 //!
-//! What is small enough is tried on the emulated GPU, too. Without a GPU its own trials are shown as
-//! ignored, with the reason, never as passed. What all engines have in common is for
+//! What is small enough is tried on the emulated GPU, too. Without a GPU its own trials are shown
+//! as ignored, with the reason, never as passed. What all engines have in common is for
 //! `tests/conformance`.
 
 mod alone;

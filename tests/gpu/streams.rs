@@ -241,8 +241,8 @@ fn copy_of(stream: &Stream, inputs: &Inputs, discrete: bool) -> Result<Inputs> {
     Ok(copy)
 }
 
-/// Fprop on one stream and dgrad on the other pass two buffers to and fro; every step reads what the
-/// other stream wrote just before.
+/// Fprop on one stream and dgrad on the other pass two buffers to and fro; every step reads what
+/// the other stream wrote just before.
 fn chain(device: &Device) -> Outcome {
     const ROWS: usize = 4096;
     const FEATURES: usize = 1024;
@@ -256,7 +256,8 @@ fn chain(device: &Device) -> Outcome {
     let splits = Splits::device(Tensor::from_slice(home, &[2], &[1500i32, 2500])?)?;
     let mut x = Tensor::empty(home, &[ROWS, FEATURES], DType::Bf16)?;
     let mut y = Tensor::zeros(home, &[ROWS, FEATURES], DType::Bf16)?;
-    // The largest singular value of such weights is about 2 · 0.58 · √FEATURES: neither growth nor decay.
+    // The largest singular value of such weights is about 2 · 0.58 · √FEATURES: neither growth nor
+    // decay.
     let alpha = 1.0 / (2.0 * 0.58 * (FEATURES as f32).sqrt());
     let options = GemmOptions { alpha: Factor::Value(alpha), ..GemmOptions::default() };
 

@@ -60,7 +60,8 @@ fn place(machine: &mut Machine, bytes: &[u8]) -> Result<u64, String> {
     Ok(address)
 }
 
-/// The map of 16-bit elements, `extents` from the innermost on, boxes of 64 elements in `rows` rows.
+/// The map of 16-bit elements, `extents` from the innermost on, boxes of 64 elements in `rows`
+/// rows.
 fn map(
     operands: ElementType,
     address: u64,

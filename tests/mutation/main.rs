@@ -3,8 +3,8 @@
 //!
 //! `cargo test --test mutation` runs a sample, `cargo test --release --test mutation --
 //! --include-ignored` every mutant, and a word after that only those whose names have it.
-//! Comparisons that are off by one run only if asked for, by the word `edge`; many of them cannot be
-//! noticed, so they are counted and never fail.
+//! Comparisons that are off by one run only if asked for, by the word `edge`; many of them cannot
+//! be noticed, so they are counted and never fail.
 
 mod bad_splits;
 mod biased;

@@ -145,7 +145,8 @@ fn more_blocks_than_tiles(operands: DType) -> Scenario {
 /// Widths of an output, one that ends in each slab of 32 columns.
 const WIDTHS: [usize; 8] = [16, 48, 80, 112, 144, 176, 208, 240];
 
-/// What the epilogue of a product can do, on outputs whose last columns fall on all runs of a chunk.
+/// What the epilogue of a product can do, on outputs whose last columns fall on all runs of a
+/// chunk.
 fn epilogues(
     base: Case,
     other: DType,

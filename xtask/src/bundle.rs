@@ -1,5 +1,5 @@
-//! Puts release test and bench binaries and the CLI into one folder, to be run on a machine that has
-//! a GPU and no Rust.
+//! Puts release test and bench binaries and the CLI into one folder, to be run on a machine that
+//! has a GPU and no Rust.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

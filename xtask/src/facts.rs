@@ -144,8 +144,8 @@ fn check_spills(module: &str, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// A kernel with wgmma instructions and a stack has lost its accumulators to memory; one with a trap
-/// may lose its register budget, since ptxas then ignores `setmaxnreg` (docs/kernels.md).
+/// A kernel with wgmma instructions and a stack has lost its accumulators to memory; one with a
+/// trap may lose its register budget, since ptxas then ignores `setmaxnreg` (docs/kernels.md).
 fn check_accumulators(kernel: &Function, body: &str) -> Result<()> {
     let Function { name, stack_bytes, .. } = kernel;
     if count(body, "wgmma.mma_async") == 0 {

@@ -2,8 +2,8 @@
 
 const BYTES: usize = 256;
 
-/// A byte bigram model with Witten–Bell smoothing: what a byte's followers did not claim goes to the
-/// plain byte frequencies, which are smoothed by adding one.
+/// A byte bigram model with Witten–Bell smoothing: what a byte's followers did not claim goes to
+/// the plain byte frequencies, which are smoothed by adding one.
 pub struct Bigram {
     pairs: Vec<u32>,       // [BYTES, BYTES]
     totals: Vec<f64>,      // [BYTES]

@@ -179,8 +179,8 @@ fn read(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f3
     Ok(values)
 }
 
-/// CRC-32 of the settings and the tensors, which are sorted by name. Lengths stand between the parts,
-/// so that no byte can move from one to the next.
+/// CRC-32 of the settings and the tensors, which are sorted by name. Lengths stand between the
+/// parts, so that no byte can move from one to the next.
 fn checksum(state: &str, tensors: &[(&str, TensorView<'_>)]) -> String {
     let mut hasher = crc32fast::Hasher::new();
     let mut part = |bytes: &[u8]| {

@@ -109,8 +109,8 @@ fn file_name(file: &Path) -> String {
     file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Chooses the training batches: every position once per epoch, in an order that depends on the seed
-/// and the epoch alone, so that a resumed run needs no more than its step.
+/// Chooses the training batches: every position once per epoch, in an order that depends on the
+/// seed and the epoch alone, so that a resumed run needs no more than its step.
 pub struct Sampler {
     seed: u64,
     order: Vec<usize>,

@@ -6,8 +6,8 @@ use super::args::BYTES;
 use super::parameter::{Decay, Parameter};
 use super::random::Random;
 
-/// A vector for each byte. A row of the output holds the vectors of all bytes of the context, so the
-/// layer that follows gives each place of the context its own weights.
+/// A vector for each byte. A row of the output holds the vectors of all bytes of the context, so
+/// the layer that follows gives each place of the context its own weights.
 pub struct Embedding {
     /// `[256, width]`.
     pub table: Parameter,

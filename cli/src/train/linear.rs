@@ -1,5 +1,6 @@
-//! Every linear layer of the model, and the only file that calls library operations: master weights in FP32
-//! on the host, a rounded copy in a [`GroupedLinear`] on the device, and the time of each call.
+//! Every linear layer of the model, and the only file that calls library operations: master weights
+//! in FP32 on the host, a rounded copy in a [`GroupedLinear`] on the device, and the time of each
+//! call.
 
 use std::ops::AddAssign;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The router: which experts each token goes to, with what weight, and in which rows its copies lie.
+//! The router: which experts each token goes to, with what weight, and in which rows its copies
+//! lie.
 
 use rayon::prelude::*;
 
@@ -45,7 +46,8 @@ impl Routing {
         &self.counts
     }
 
-    /// Copies each token `x [tokens, width]` to its rows `[tokens · top_k, width]`, sorted by expert.
+    /// Copies each token `x [tokens, width]` to its rows `[tokens · top_k, width]`, sorted by
+    /// expert.
     pub fn permute(&self, x: &[f32], width: usize) -> Vec<f32> {
         let mut permuted = vec![0.0; self.sources.len() * width];
         permuted.par_chunks_exact_mut(width).zip(&self.sources).for_each(|(row, &token)| {
@@ -183,8 +185,8 @@ fn choose(probabilities: &[f32], chosen: &mut [usize]) {
     }
 }
 
-/// A stable counting sort of the copies by expert: row of each copy, token of each row, rows of each
-/// expert.
+/// A stable counting sort of the copies by expert: row of each copy, token of each row, rows of
+/// each expert.
 fn sort_by_expert(
     chosen: &[usize],
     experts: usize,

@@ -162,8 +162,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// On a GPU, a first step whose result is dropped: it loads the kernels, so that no time measured
-    /// later contains that.
+    /// On a GPU, a first step whose result is dropped: it loads the kernels, so that no time
+    /// measured later contains that.
     fn warm_up(&mut self) -> Result<()> {
         if self.engine.loads_kernels() {
             let start = Instant::now();

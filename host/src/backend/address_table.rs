@@ -6,7 +6,8 @@ use crate::gemm::weight_map;
 use crate::plan::Pass;
 use crate::tensor::{AddressTable, DType, Memory, PassMaps, Tensor};
 
-/// The table of an engine that launches kernels; tensor maps where tensor-core kernels can use them.
+/// The table of an engine that launches kernels; tensor maps where tensor-core kernels can use
+/// them.
 pub(super) fn store(launcher: &dyn Launcher, tensors: &[Tensor]) -> Result<AddressTable> {
     let addresses: Vec<u64> = tensors.iter().map(|tensor| tensor.address().unwrap_or(0)).collect();
     let pointers = store_bytes(launcher, bytemuck::cast_slice(&addresses))?;

@@ -1,8 +1,8 @@
 //! The CPU as a device: memory of this process, and plans computed by the reference.
 //!
 //! Work runs at once, in the thread that asks for it (and on rayon's threads). What a GPU would
-//! only report at the next synchronisation, invalid splits in device memory, is kept until then here
-//! too, so that a program behaves alike on both.
+//! only report at the next synchronisation, invalid splits in device memory, is kept until then
+//! here too, so that a program behaves alike on both.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};

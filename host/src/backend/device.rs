@@ -141,8 +141,8 @@ impl Device {
         }
     }
 
-    /// A new stream: work on it runs in order, and beside other streams. (On the CPU and on emulated
-    /// GPUs streams never overlap: work runs when it is added.)
+    /// A new stream: work on it runs in order, and beside other streams. (On the CPU and on
+    /// emulated GPUs streams never overlap: work runs when it is added.)
     ///
     /// # Errors
     /// A driver failure.
@@ -245,8 +245,8 @@ impl Stream {
     }
 }
 
-/// A capture under way. It ends even if the captured closure panics: a stream left recording would be
-/// of no use to anyone.
+/// A capture under way. It ends even if the captured closure panics: a stream left recording would
+/// be of no use to anyone.
 struct Recording<'a>(&'a dyn Queue);
 
 impl Recording<'_> {

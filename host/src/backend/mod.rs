@@ -1,9 +1,9 @@
 //! Devices and streams, and the trait that every engine implements.
 //!
 //! [`Queue`] is the whole contract: memory in stream order, and [`Queue::run`], which carries out a
-//! [`Plan`]. The CPU runs a plan by computing it; engines that launch kernels (`cuda`, and `emulated`
-//! with the feature `emulator`) implement [`Launcher`] too and share the launch steps in `setup.rs`,
-//! `gemm.rs` and `epilogue.rs`.
+//! [`Plan`]. The CPU runs a plan by computing it; engines that launch kernels (`cuda`, and
+//! `emulated` with the feature `emulator`) implement [`Launcher`] too and share the launch steps in
+//! `setup.rs`, `gemm.rs` and `epilogue.rs`.
 
 mod address_table;
 pub(crate) mod cpu;

@@ -24,11 +24,11 @@ pub struct Conversion {
 /// Rewrites a whole safetensors file so that its grouped linear layers are named as asked for.
 ///
 /// A layer is a prefix, empty or with a dot at its end, under which there are `weight0`, … or a
-/// `weight` of three dimensions; `select` is told each layer's prefix and says whether to convert it.
-/// (A one-dimensional convolution has a `weight` of three dimensions, too. It is left alone if its
-/// `bias` has one dimension; otherwise `select` must say so.) Every other tensor, every type, every
-/// bit of the values and the metadata stay as they are. The tensors stand in the order in which
-/// safetensors writes them; the metadata's entries, in any.
+/// `weight` of three dimensions; `select` is told each layer's prefix and says whether to convert
+/// it. (A one-dimensional convolution has a `weight` of three dimensions, too. It is left alone if
+/// its `bias` has one dimension; otherwise `select` must say so.) Every other tensor, every type,
+/// every bit of the values and the metadata stay as they are. The tensors stand in the order in
+/// which safetensors writes them; the metadata's entries, in any.
 ///
 /// ```
 /// use grouped_linear::checkpoint::{self, Naming, safetensors};

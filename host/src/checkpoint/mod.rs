@@ -8,8 +8,8 @@
 //! discrete   weight0 … weight{G-1}      [N, K]      bias0 … bias{G-1}      [N]
 //! ```
 //!
-//! Before these names stands a prefix, which may be empty: `layers.3.experts.weight0`. The names are
-//! those of NVIDIA TransformerEngine's grouped linear layer, so its checkpoints are read and
+//! Before these names stands a prefix, which may be empty: `layers.3.experts.weight0`. The names
+//! are those of NVIDIA TransformerEngine's grouped linear layer, so its checkpoints are read and
 //! written. What the file names has nothing to do with how the layer holds its parameters: whatever
 //! the file has is loaded into whatever layout is asked for, and saved the other way round.
 //! Everything is copied bit for bit and nothing is cast.
@@ -122,8 +122,8 @@ fn metadata(bytes: &[u8]) -> Result<Option<HashMap<String, String>>> {
     Ok(header.metadata().clone())
 }
 
-/// Refuses a header that asks for more bytes than there are. safetensors finds all other faults, but
-/// adds the sizes of the header and of the tensors without a check.
+/// Refuses a header that asks for more bytes than there are. safetensors finds all other faults,
+/// but adds the sizes of the header and of the tensors without a check.
 fn check_sizes(bytes: &[u8]) -> Result<()> {
     let Some((length, rest)) = bytes.split_first_chunk() else { return Ok(()) };
     let header = usize::try_from(u64::from_le_bytes(*length)).ok().and_then(|n| rest.get(..n));

@@ -1,5 +1,5 @@
-//! The names of a layer's tensors in a file: `weight0`, `weight1`, … and `bias0`, … where each expert
-//! has a tensor of its own, `weight` and `bias` where one tensor holds all.
+//! The names of a layer's tensors in a file: `weight0`, `weight1`, … and `bias0`, … where each
+//! expert has a tensor of its own, `weight` and `bias` where one tensor holds all.
 
 use std::collections::BTreeMap;
 
@@ -116,8 +116,8 @@ fn parse(rest: &str) -> Option<(Part, Option<usize>)> {
     })
 }
 
-/// The number that is written as `digits`; the largest there is if it is larger still, which is then
-/// refused as any other gap. `01` is no expert's number, since no one writes it.
+/// The number that is written as `digits`; the largest there is if it is larger still, which is
+/// then refused as any other gap. `01` is no expert's number, since no one writes it.
 fn expert(digits: &str) -> Option<usize> {
     let written = digits.bytes().all(|digit| digit.is_ascii_digit())
         && (digits.len() == 1 || !digits.starts_with('0'));

@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::grouped_linear::GroupedLinear;
 use crate::tensor::{GroupedTensor, ParamLayout};
 
-/// A copy, in host memory, of a parameter or of one expert's, as [`safetensors::serialize`] takes it.
-/// The experts of one parameter share their memory.
+/// A copy, in host memory, of a parameter or of one expert's, as [`safetensors::serialize`] takes
+/// it. The experts of one parameter share their memory.
 ///
 /// ```
 /// use grouped_linear::checkpoint::{self, Naming, safetensors::View};

@@ -334,8 +334,8 @@ fn case(values: &[usize]) -> Case {
     .normalised()
 }
 
-/// Buffers without rows, listed rather than drawn. Nothing is multiplied, and yet outputs with a part
-/// per expert are written: zeros, or beta times what they held.
+/// Buffers without rows, listed rather than drawn. Nothing is multiplied, and yet outputs with a
+/// part per expert are written: zeros, or beta times what they held.
 fn cases_without_rows() -> impl Iterator<Item = Case> {
     use Operation::{Dbias, Dgrad, Dscales, Fprop, Layer, Wgrad};
     let operations = [Fprop, Dgrad, Wgrad, Dbias, Dscales, Layer].into_iter();

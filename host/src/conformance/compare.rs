@@ -27,9 +27,9 @@ impl fmt::Display for Location {
 /// An element may be off by `absolute + relative · |reference| + accumulation · Σ|a·b|`: what
 /// TransformerEngine's tests allow for the type, plus what a correct FP32 accumulation over a long
 /// reduction can lose to cancellation. The Frobenius norm of all differences is held more tightly:
-/// to that of the reference's own rounding to the type, plus `accumulation` times that of Σ|a·b|. (How
-/// far a number lies from its rounded value changes by no more than the number does.) An error that
-/// single elements would hide shows there.
+/// to that of the reference's own rounding to the type, plus `accumulation` times that of Σ|a·b|.
+/// (How far a number lies from its rounded value changes by no more than the number does.) An error
+/// that single elements would hide shows there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// Factor of the reference.

@@ -1,4 +1,5 @@
-//! Forward and backward of a layer with all that can be asked of them: sinks, delay, buffers, graphs.
+//! Forward and backward of a layer with all that can be asked of them: sinks, delay, buffers,
+//! graphs.
 
 use super::cases::{BiasCase, Case, Operation};
 use super::data::Generator;
@@ -113,8 +114,8 @@ impl Run<'_> {
         Ok((y, grads))
     }
 
-    /// Forward, backward and the delayed gradient in a graph each, replayed with other splits before
-    /// the case's own.
+    /// Forward, backward and the delayed gradient in a graph each, replayed with other splits
+    /// before the case's own.
     fn replayed(&mut self, inputs: &Inputs, stream: &Stream) -> Result<(Tensor, SelectedGrads)> {
         // Loads the kernels and sizes the scratch memory.
         self.eager(stream)?;

@@ -59,8 +59,8 @@ impl LayerUse {
         captured: false,
     };
 
-    /// Without what the case does not use. Nothing is allocated in a graph, so there all outputs are
-    /// the caller's.
+    /// Without what the case does not use. Nothing is allocated in a graph, so there all outputs
+    /// are the caller's.
     pub(super) fn normalised(mut self, bias: BiasCase) -> Self {
         if self.captured {
             self.buffers = true;
@@ -85,7 +85,8 @@ const BIASES: &[BiasCase] = &[
 const SINKS: &[SinkCase] =
     &[SinkCase::New, SinkCase::Overwrite, SinkCase::Accumulate, SinkCase::AccumulateF32];
 const FEATURES: &[(usize, usize)] = &[(64, 24), (136, 72), (16, 8), (33, 129)];
-/// As of other cases, but of very many experts fewer: a layer case is ten times the work of another.
+/// As of other cases, but of very many experts fewer: a layer case is ten times the work of
+/// another.
 const ROWS: &[RowPattern] = &[
     RowPattern::One,
     RowPattern::OneExpert,

@@ -45,8 +45,8 @@ impl Engine {
         Self { name, device, device_of: None }
     }
 
-    /// The device for the case with this number. On the emulated GPU every case has a machine of its
-    /// own, so that a kernel which fails stops no other case, and the cases take turns with
+    /// The device for the case with this number. On the emulated GPU every case has a machine of
+    /// its own, so that a kernel which fails stops no other case, and the cases take turns with
     /// [`SCHEDULER_SEEDS`].
     ///
     /// # Errors

@@ -93,8 +93,8 @@ impl Inputs {
         before
     }
 
-    /// As [`Inputs::rows_before`], for an output with one part per group. A layer that `accumulates`
-    /// adds to all of it.
+    /// As [`Inputs::rows_before`], for an output with one part per group. A layer that
+    /// `accumulates` adds to all of it.
     pub(super) fn groups_before(
         &self,
         length: usize,

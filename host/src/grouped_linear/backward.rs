@@ -161,8 +161,8 @@ impl GroupedLinear {
         Ok(grads)
     }
 
-    /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits is
-    /// for later to say.
+    /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits
+    /// is for later to say.
     pub(crate) fn check_sinks(
         &self,
         stream: &Stream,

@@ -17,14 +17,14 @@ use crate::tensor::{DType, GroupedTensor, Tensor};
 /// each, and replays them: one launch a call, whatever the calls consist of.
 ///
 /// A graph has buffers and sizes in it; only what lies *in* the buffers (tokens, splits, gradients)
-/// may change. So each call compares what it is given with what was recorded. Where a buffer, a shape
-/// or an option is another one, the call runs as it would without graphs, and is recorded anew for
-/// the calls that follow; the answer says so ([`Captured`]). Each call computes once, recorded or
-/// replayed, so accumulating sinks add once. Buffers that alternate want a `CapturedLayer` each;
-/// clones of the layer share their parameters.
+/// may change. So each call compares what it is given with what was recorded. Where a buffer, a
+/// shape or an option is another one, the call runs as it would without graphs, and is recorded
+/// anew for the calls that follow; the answer says so ([`Captured`]). Each call computes once,
+/// recorded or replayed, so accumulating sinks add once. Buffers that alternate want a
+/// `CapturedLayer` each; clones of the layer share their parameters.
 ///
-/// All outputs are the caller's, and splits are in device memory: nothing can be allocated in a graph.
-/// The graphs keep what they read and write until they are replaced or dropped.
+/// All outputs are the caller's, and splits are in device memory: nothing can be allocated in a
+/// graph. The graphs keep what they read and write until they are replaced or dropped.
 ///
 /// ```
 /// # #[cfg(feature = "emulator")] {
@@ -231,8 +231,8 @@ impl CapturedLayer {
     /// As [`PendingWgrad::run`], into a buffer.
     ///
     /// # Errors
-    /// As [`PendingWgrad::run`]; [`GradSink::New`]. If the recording fails, the gradient may have been
-    /// computed, and `pending` has run then.
+    /// As [`PendingWgrad::run`]; [`GradSink::New`]. If the recording fails, the gradient may have
+    /// been computed, and `pending` has run then.
     pub fn run_delayed(
         &mut self,
         stream: &Stream,

@@ -60,8 +60,8 @@ impl PendingWgrad {
         Self { config, kernel, operands: Some(Operands { x, dy, splits }) }
     }
 
-    /// Computes the gradient and releases the operands. If it is refused, nothing is released and it
-    /// can be run again, into another sink.
+    /// Computes the gradient and releases the operands. If it is refused, nothing is released and
+    /// it can be run again, into another sink.
     ///
     /// Inside [`Stream::capture`] the work is recorded, and the graph keeps the operands; give it a
     /// buffer there, since nothing can be allocated.
@@ -110,8 +110,8 @@ impl PendingWgrad {
     }
 }
 
-/// Gradients of weights that are still to be computed, first in, first out: what a pipeline schedule
-/// fills in backward and empties in its bubbles.
+/// Gradients of weights that are still to be computed, first in, first out: what a pipeline
+/// schedule fills in backward and empties in its bubbles.
 #[derive(Debug, Default)]
 pub struct WgradStore(VecDeque<PendingWgrad>);
 

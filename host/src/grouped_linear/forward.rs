@@ -15,11 +15,11 @@ pub enum BiasUse<'a> {
     /// `Y_g = X_g · W_gᵀ + b_g`, where the layer has a bias.
     #[default]
     Add,
-    /// `Y_r = X_r · W_gᵀ + s_r · b_g`: a factor for each token row, FP32, `[T]`. The layer must have
-    /// a bias.
+    /// `Y_r = X_r · W_gᵀ + s_r · b_g`: a factor for each token row, FP32, `[T]`. The layer must
+    /// have a bias.
     RowScaled(&'a Tensor),
-    /// The bias is left to the caller, who adds [`GroupedLinear::bias`] later, say in the kernel that
-    /// follows. Backward then gives no gradient for it.
+    /// The bias is left to the caller, who adds [`GroupedLinear::bias`] later, say in the kernel
+    /// that follows. Backward then gives no gradient for it.
     Leave,
 }
 
@@ -83,12 +83,12 @@ impl From<&ForwardOptions<'_>> for CallSpec {
 }
 
 impl GroupedLinear {
-    /// `Y_g = X_g · W_gᵀ (+ b_g)` into a new tensor `[T, N]` of the layer's type. Rows at and beyond
-    /// `Σ m_g` are unspecified.
+    /// `Y_g = X_g · W_gᵀ (+ b_g)` into a new tensor `[T, N]` of the layer's type. Rows at and
+    /// beyond `Σ m_g` are unspecified.
     ///
     /// # Errors
-    /// Shapes, types, devices or splits that do not fit; row scales without a bias; out of memory; a
-    /// driver failure.
+    /// Shapes, types, devices or splits that do not fit; row scales without a bias; out of memory;
+    /// a driver failure.
     pub fn forward(
         &self,
         stream: &Stream,

@@ -119,8 +119,8 @@ pub struct DscalesArgs<'a> {
 pub struct CastArgs<'a> {
     /// What is cast, FP32, packed or discrete.
     pub source: &'a GroupedTensor,
-    /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing is
-    /// written. So a graph can hold a cast that its replays skip.
+    /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing
+    /// is written. So a graph can hold a cast that its replays skip.
     pub skip: Option<&'a Tensor>,
 }
 
@@ -147,8 +147,8 @@ pub struct CastArgs<'a> {
 /// ```
 ///
 /// # Errors
-/// Shapes, element types, devices or splits that do not fit; overlap of `y` with an input; row scales
-/// without a bias; a device without a kernel for the type; a driver failure.
+/// Shapes, element types, devices or splits that do not fit; overlap of `y` with an input; row
+/// scales without a bias; a device without a kernel for the type; a driver failure.
 pub fn fprop(stream: &Stream, args: &FpropArgs<'_>, y: &mut Tensor) -> Result<()> {
     let (rows, k) = matrix("x", args.x)?;
     let (n, _) = weight_features(args.weights)?;
@@ -220,8 +220,8 @@ pub fn dgrad(stream: &Stream, args: &DgradArgs<'_>, dx: &mut Tensor) -> Result<(
     run(stream, problem, &Operands::Gemm(operands), groups, rows)
 }
 
-/// `dW_g = alpha · dY_gᵀ · X_g + beta · dW_g`, into `dw [N, K]` per group. A group without rows gets
-/// zeros, or `beta · dW_g`.
+/// `dW_g = alpha · dY_gᵀ · X_g + beta · dW_g`, into `dw [N, K]` per group. A group without rows
+/// gets zeros, or `beta · dW_g`.
 ///
 /// # Errors
 /// As [`fprop`].

@@ -77,8 +77,8 @@ impl Config {
 }
 
 impl GroupedLinear {
-    /// Shapes and types of all that forward with these options and backward in new tensors give, for
-    /// `rows` token rows (T). Computes and allocates nothing.
+    /// Shapes and types of all that forward with these options and backward in new tensors give,
+    /// for `rows` token rows (T). Computes and allocates nothing.
     ///
     /// ```
     /// # use grouped_linear::*;

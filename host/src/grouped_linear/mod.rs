@@ -43,8 +43,8 @@ pub struct Config {
 
 /// A linear layer per expert, applied to consecutive groups of token rows.
 ///
-/// Parameters are packed in one tensor or discrete, weights and biases independently; the layer keeps
-/// handles to memory that the caller made, so an optimiser updates them in place.
+/// Parameters are packed in one tensor or discrete, weights and biases independently; the layer
+/// keeps handles to memory that the caller made, so an optimiser updates them in place.
 ///
 /// See the [crate's example](crate#example).
 #[derive(Clone, Debug)]

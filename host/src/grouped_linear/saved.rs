@@ -7,8 +7,8 @@ use crate::plan::KernelChoice;
 use crate::splits::Splits;
 use crate::tensor::{GroupedTensor, Tensor};
 
-/// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call: handles,
-/// no copies.
+/// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call:
+/// handles, no copies.
 ///
 /// Only what the asked-for gradients need is kept ([`Needs`]): the tokens for the gradient of the
 /// weights, the weights for the gradient of the tokens. Backward consumes it, so its memory is
@@ -54,7 +54,8 @@ impl Saved {
     /// # let layer = GroupedLinear::new(&stream, config, weights, None)?;
     /// # let x = Tensor::zeros(&stream, &[10, 8], DType::Bf16)?;
     /// # let splits = Splits::host(&[4, 6])?;
-    /// let frozen = ForwardOptions { needs: Needs { dw: false, ..Needs::default() }, ..Default::default() };
+    /// let needs = Needs { dw: false, ..Needs::default() };
+    /// let frozen = ForwardOptions { needs, ..ForwardOptions::default() };
     /// let (_, all) = layer.forward(&stream, &x, &splits, ForwardOptions::default())?;
     /// let (_, no_dw) = layer.forward(&stream, &x, &splits, frozen)?;
     /// assert_eq!(all.bytes().activations, 10 * 8 * 2);

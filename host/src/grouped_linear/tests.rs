@@ -1,5 +1,5 @@
-//! When memory goes: what a gradient does not need goes with the caller's own handles. And what only
-//! addresses tell of memory.
+//! When memory goes: what a gradient does not need goes with the caller's own handles. And what
+//! only addresses tell of memory.
 
 use std::sync::{Arc, Weak};
 

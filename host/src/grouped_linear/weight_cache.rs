@@ -19,9 +19,9 @@ pub trait Prepare {
     /// Sizes or types that cannot be prepared on the device; out of memory.
     fn allocate(&self, stream: &Stream) -> Result<Self::Prepared>;
 
-    /// Adds work to the stream that prepares `master` anew in the same memory, unless the flag `skip`
-    /// (`i32`, `[1]`, on the device) is not zero when the work runs. Must allow to be recorded in a
-    /// graph: it neither allocates nor waits.
+    /// Adds work to the stream that prepares `master` anew in the same memory, unless the flag
+    /// `skip` (`i32`, `[1]`, on the device) is not zero when the work runs. Must allow to be
+    /// recorded in a graph: it neither allocates nor waits.
     ///
     /// # Errors
     /// `master` does not fit; a driver failure. What is held is then unspecified.
@@ -34,8 +34,8 @@ pub trait Prepare {
     ) -> Result<()>;
 }
 
-/// Casts master weights in FP32, packed or discrete, to the type of a layer, BF16 or FP16; the copies
-/// are packed.
+/// Casts master weights in FP32, packed or discrete, to the type of a layer, BF16 or FP16; the
+/// copies are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CastWeights {
     /// The layer that reads the copies.
@@ -88,12 +88,13 @@ pub enum Refresh {
 /// once per step of the optimiser, however many microbatches and passes read them.
 ///
 /// The copies have the same addresses as long as the cache lives. A layer over
-/// [`WeightCache::weights`] sees every refresh without being built anew, and so does a graph that has
-/// recorded it.
+/// [`WeightCache::weights`] sees every refresh without being built anew, and so does a graph that
+/// has recorded it.
 ///
 /// ```
 /// use grouped_linear::{
-///     CastWeights, Config, DType, Device, GroupedLinear, GroupedTensor, Refresh, Tensor, WeightCache,
+///     CastWeights, Config, DType, Device, GroupedLinear, GroupedTensor, Refresh, Tensor,
+///     WeightCache,
 /// };
 /// let stream = Device::cpu().stream()?;
 /// let config = Config { groups: 2, in_features: 8, out_features: 4, dtype: DType::Bf16 };
@@ -119,9 +120,9 @@ pub enum Refresh {
 ///
 /// # Graphs
 ///
-/// [`WeightCache::update`] can be recorded. It is governed by a flag on the device, which says whether
-/// the copies are of the present version: where they are, the recorded work writes nothing; where they
-/// are not, it makes them anew and sets the flag. Before a replay, outside of the graph,
+/// [`WeightCache::update`] can be recorded. It is governed by a flag on the device, which says
+/// whether the copies are of the present version: where they are, the recorded work writes nothing;
+/// where they are not, it makes them anew and sets the flag. Before a replay, outside of the graph,
 /// [`WeightCache::set_version`] clears the flag if the version has moved. So the first replay after
 /// that prepares, the others skip, and replays that never happen are not counted.
 ///
@@ -134,18 +135,18 @@ pub enum Refresh {
 /// # Streams
 ///
 /// Work that [`WeightCache::refresh`], [`WeightCache::set_version`] and, outside of graphs,
-/// [`WeightCache::update`] add waits for that of earlier calls of the three, on whichever stream; once
-/// `refresh` has returned, work added to its stream reads the copies that were asked for. What the
-/// cache cannot see must be ordered with [`Stream::wait`], as for any tensor: the former copies'
-/// readers on other streams before a version that has moved, the optimiser that writes the master
-/// weights, and replays. Replay on the stream that `set_version` was given, or on one that waits for
-/// it.
+/// [`WeightCache::update`] add waits for that of earlier calls of the three, on whichever stream;
+/// once `refresh` has returned, work added to its stream reads the copies that were asked for. What
+/// the cache cannot see must be ordered with [`Stream::wait`], as for any tensor: the former
+/// copies' readers on other streams before a version that has moved, the optimiser that writes the
+/// master weights, and replays. Replay on the stream that `set_version` was given, or on one that
+/// waits for it.
 #[derive(Debug)]
 pub struct WeightCache<P: Prepare = CastWeights> {
     prepare: P,
     prepared: P::Prepared,
-    /// `i32[1]`: not zero where `prepared` is of the present version. The truth, in stream order: only
-    /// the device knows which replays have run.
+    /// `i32[1]`: not zero where `prepared` is of the present version. The truth, in stream order:
+    /// only the device knows which replays have run.
     current: Tensor,
     /// `i32[1]`: one, to be copied to `current`.
     one: Tensor,
@@ -184,7 +185,8 @@ impl<P: Prepare> WeightCache<P> {
     /// Prepares `master` unless that has been done for this version; then launches nothing.
     ///
     /// # Errors
-    /// `master` does not fit; work is being recorded, see [`WeightCache::update`]; a driver failure.
+    /// `master` does not fit; work is being recorded, see [`WeightCache::update`]; a driver
+    /// failure.
     pub fn refresh(
         &mut self,
         stream: &Stream,
@@ -206,8 +208,8 @@ impl<P: Prepare> WeightCache<P> {
     /// clearing of a flag.
     ///
     /// # Errors
-    /// Work is being recorded: the graph would clear the flag at every replay; the stream belongs to
-    /// another device; a driver failure.
+    /// Work is being recorded: the graph would clear the flag at every replay; the stream belongs
+    /// to another device; a driver failure.
     pub fn set_version(&mut self, stream: &Stream, version: u64) -> Result<()> {
         if stream.queue().is_capturing() {
             return Err(Error::unsupported(
@@ -228,8 +230,8 @@ impl<P: Prepare> WeightCache<P> {
         Ok(())
     }
 
-    /// Adds work that prepares `master` if, when it runs, the copies are not of the present version.
-    /// The host decides nothing, so that this can be recorded in a graph.
+    /// Adds work that prepares `master` if, when it runs, the copies are not of the present
+    /// version. The host decides nothing, so that this can be recorded in a graph.
     ///
     /// # Errors
     /// `master` does not fit; a driver failure.
@@ -246,8 +248,8 @@ impl<P: Prepare> WeightCache<P> {
         Ok(())
     }
 
-    /// Forgets which version the copies are of: the next one given counts as moved, even if it is the
-    /// same.
+    /// Forgets which version the copies are of: the next one given counts as moved, even if it is
+    /// the same.
     pub fn forget(&mut self) {
         self.version = None;
         self.launched = false;
@@ -295,7 +297,8 @@ mod tests {
         Ok(())
     }
 
-    /// The kernel fails only when it runs; what was launched is known to have failed by the next call.
+    /// The kernel fails only when it runs; what was launched is known to have failed by the next
+    /// call.
     #[test]
     fn a_cast_that_fails_is_not_counted() -> Result<()> {
         let Some(module) = ptx::module("quantize") else {

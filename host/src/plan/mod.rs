@@ -56,9 +56,9 @@ impl Target {
 
 /// One operation, decided: which kernels run, on which grids, with how much scratch memory.
 ///
-/// A plan knows no pointers, can be printed and compared, and needs no GPU: it is there to be looked
-/// at. The functions in [`functional`](crate::functional) make theirs anew on every call, which is
-/// plain arithmetic, and carry it out.
+/// A plan knows no pointers, can be printed and compared, and needs no GPU: it is there to be
+/// looked at. The functions in [`functional`](crate::functional) make theirs anew on every call,
+/// which is plain arithmetic, and carry it out.
 ///
 /// ```
 /// use grouped_linear::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan, Target};
@@ -87,8 +87,8 @@ pub struct Plan {
     pub launch: Option<LaunchPlan>,
 }
 
-/// The launches of a plan: `pointer_setup`, then the main kernel, then (dbias) the reduction. A cast
-/// is its main kernel alone.
+/// The launches of a plan: `pointer_setup`, then the main kernel, then (dbias) the reduction. A
+/// cast is its main kernel alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LaunchPlan {

@@ -45,8 +45,9 @@ fn out_of_bounds(offset: usize, length: usize, size: usize) -> Error {
 /// `count` zeros, or an error where memory is out: operands and results may be larger than what is
 /// left, and `vec!` would end the process.
 ///
-/// `vec!` takes pages that the operating system zeroes when they are touched, if ever, so the memory
-/// is only tried with the call that can fail. The optimiser must not see that nobody uses it.
+/// `vec!` takes pages that the operating system zeroes when they are touched, if ever, so the
+/// memory is only tried with the call that can fail. The optimiser must not see that nobody uses
+/// it.
 pub(crate) fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>> {
     let mut tried = Vec::<T>::new();
     tried.try_reserve_exact(count).map_err(|error| Kind::OutOfMemory {

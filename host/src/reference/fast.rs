@@ -1,10 +1,10 @@
 //! The products on all cores: ndarray's blocked FP32 product on pieces of the output.
 //!
 //! ndarray wraps `matrixmultiply`, whose packed micro-kernels take any strides, in a safe
-//! interface, so transposes cost no copy. The output is cut along its rows and columns only, never along the
-//! reduction: every element is one sum in an order that depends on nothing but the length of the
-//! reduction. So results are bit-equal from run to run, for any number of threads, and between a
-//! grouped product and one product per group.
+//! interface, so transposes cost no copy. The output is cut along its rows and columns only, never
+//! along the reduction: every element is one sum in an order that depends on nothing but the length
+//! of the reduction. So results are bit-equal from run to run, for any number of threads, and
+//! between a grouped product and one product per group.
 //!
 //! rayon's global pool, the library's one global state beside the driver table, spreads the pieces:
 //! starting threads anew would cost more than many a product of a small expert.

@@ -1,8 +1,8 @@
 //! The launches of one operation as a graph that is launched again and again with new arguments.
 //!
-//! Giving the driver new arguments for two kernels and launching the graph takes it a quarter of the
-//! time of two launches, and the second kernel follows the first sooner (docs/benchmarks.md, "Host
-//! cost"). The order of work is the same: a graph runs like one piece of work of its stream.
+//! Giving the driver new arguments for two kernels and launching the graph takes it a quarter of
+//! the time of two launches, and the second kernel follows the first sooner (docs/benchmarks.md,
+//! "Host cost"). The order of work is the same: a graph runs like one piece of work of its stream.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -41,8 +41,8 @@ impl Sequences {
     /// Adds the launches to the stream.
     ///
     /// # Safety
-    /// As [`Driver::launch_kernel_ex`](super::driver::Driver::launch_kernel_ex) for each of them; the
-    /// stream is alive and not capturing, and always the same.
+    /// As [`Driver::launch_kernel_ex`](super::driver::Driver::launch_kernel_ex) for each of them;
+    /// the stream is alive and not capturing, and always the same.
     pub(super) unsafe fn launch(
         &mut self,
         context: &'static Context,
@@ -110,8 +110,9 @@ impl Sequence {
         let driver = self.context.driver();
         for (launch, (node, function)) in launches.iter().zip(&self.nodes) {
             with_parameters(launch, *function, |parameters| {
-                // SAFETY: graph and node are alive and the function is the node's. The driver copies
-                // the arguments during the call; launches that were added before keep theirs.
+                // SAFETY: graph and node are alive and the function is the node's. The driver
+                // copies the arguments during the call; launches that were added before keep
+                // theirs.
                 unsafe { driver.graph_exec_kernel_node_set_params(self.exec, *node, parameters) }
             })?;
         }

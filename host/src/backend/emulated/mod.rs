@@ -1,8 +1,8 @@
 //! Emulated GPUs: the PTX that a GPU would run, executed by [`ptx_emulator`] on the CPU, with its
 //! checks for races, out-of-bounds accesses, use of freed memory and deadlocks.
 //!
-//! In the order of use: `gpu` (the machine, its modules, and the failure that stopped it), `memory`,
-//! `status`, `queue` (streams), `graph`, `tensor_map`.
+//! In the order of use: `gpu` (the machine, its modules, and the failure that stopped it),
+//! `memory`, `status`, `queue` (streams), `graph`, `tensor_map`.
 //!
 //! - **Work runs when it is added, in the thread that adds it.** Streams are ordered queues that
 //!   never overlap, so an event has nothing to wait for. What a GPU would only report at the next
@@ -33,8 +33,8 @@ use super::{DeviceInfo, Queue};
 use crate::error::Result;
 use crate::plan::Target;
 
-/// Multiprocessors where nobody says otherwise: few, so that each block of a persistent kernel walks
-/// through several tiles even of small problems.
+/// Multiprocessors where nobody says otherwise: few, so that each block of a persistent kernel
+/// walks through several tiles even of small problems.
 const MULTIPROCESSORS: u32 = 4;
 
 /// What an emulated GPU shall be like.
@@ -52,8 +52,9 @@ const MULTIPROCESSORS: u32 = 4;
 pub struct EmulatorOptions {
     /// The architecture.
     pub arch: Arch,
-    /// Seed of the scheduler: in which order warps and blocks go on. Every launch has an order of its
-    /// own; equal seeds and equal work give equal orders. A right kernel gives the same bits in any.
+    /// Seed of the scheduler: in which order warps and blocks go on. Every launch has an order of
+    /// its own; equal seeds and equal work give equal orders. A right kernel gives the same bits in
+    /// any.
     pub seed: u64,
     /// Streaming multiprocessors; persistent kernels run one block on each.
     pub multiprocessors: u32,
