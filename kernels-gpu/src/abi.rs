@@ -302,7 +302,7 @@ pub struct CastArgs {
     pub source_array: u64,
     /// Device address of the result, `[parts, part_len]`.
     pub destination: u64,
-    /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
+    /// Device address of 4 bytes; where they are not all zero, the launch writes nothing. 0: none.
     pub skip: u64,
     /// Elements of each part.
     pub part_len: u64,
