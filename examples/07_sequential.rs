@@ -61,7 +61,13 @@ impl Function for Double {
         Ok(())
     }
 
-    fn check_backward(&self, _stream: &Stream, _saved: &(), sinks: &mut Sinks<'_>) -> Result<()> {
+    fn check_backward(
+        &self,
+        _stream: &Stream,
+        _saved: &(),
+        _output_gradient: Option<&Tensor>,
+        sinks: &mut Sinks<'_>,
+    ) -> Result<()> {
         match sinks.get(names::X) {
             None | Some(Sink::New) => Ok(()),
             Some(sink) => Err(Error::invalid(format!("double fills new tensors, not {sink:?}"))),

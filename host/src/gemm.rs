@@ -10,7 +10,7 @@ use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
 use crate::plan::{GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Pass, Plan, Problem};
-use crate::tensor::{DType, GroupedTensor, Parts, Tensor};
+use crate::tensor::{AddressTable, DType, GroupedTensor, Parts, PassMaps, Tensor};
 
 /// Elements of the innermost box dimension: 128 bytes of a 16-bit type, the span of the swizzle.
 const SWIZZLE_ELEMENTS: u32 = 64;
@@ -113,7 +113,7 @@ impl Strides {
 pub(crate) fn check_outputs(plan: &Plan, outputs: &[Tensor]) -> Result<()> {
     let kernel = plan.launch.and_then(|launch| launch.kernel);
     match kernel.map(|kernel| kernel.role) {
-        Some(Role::GemmSm90(..) | Role::GemmFp8(_)) => check_output_alignment(outputs),
+        Some(Role::GemmSm90(..) | Role::GemmFp8(_)) => check_output_alignment(outputs.iter()),
         _ => Ok(()),
     }
 }
@@ -123,8 +123,8 @@ fn aligned(tensor: &Tensor, bytes: u64) -> bool {
 }
 
 /// The tensor-core kernels store 16 bytes at once.
-fn check_output_alignment(outputs: &[Tensor]) -> Result<()> {
-    if outputs.iter().all(|output| aligned(output, 16)) {
+fn check_output_alignment<'a>(mut outputs: impl Iterator<Item = &'a Tensor>) -> Result<()> {
+    if outputs.all(|output| aligned(output, 16)) {
         return Ok(());
     }
     Err(Error::invalid(
@@ -133,18 +133,68 @@ fn check_output_alignment(outputs: &[Tensor]) -> Result<()> {
     ))
 }
 
-/// The tensor-core kernels read biases in pairs. Inputs are checked where their tensor maps are
-/// encoded.
+/// Inputs are checked where their tensor maps are encoded.
 fn check_alignment(d: &GroupedOperand<'_>, bias: Option<&GroupedTensor>) -> Result<()> {
-    check_output_alignment(d.tensors())?;
-    let pair = |tensor: &Tensor| aligned(tensor, 2 * tensor.dtype().bytes() as u64);
-    if !bias.is_none_or(|bias| bias.tensors().iter().all(pair)) {
-        return Err(Error::invalid(
-            "the bias must start at a multiple of two elements; copy it, or use KernelChoice::Simt \
-             without a recipe",
-        ));
+    check_output_alignment(d.tensors().iter())?;
+    bias.map_or(Ok(()), check_bias_alignment)
+}
+
+/// Those operands of a product that exist already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Placed<'a> {
+    /// X, or dY.
+    pub(crate) tokens: Option<&'a Tensor>,
+    /// Weights.
+    pub(crate) weights: Option<&'a GroupedTensor>,
+    /// Bias.
+    pub(crate) bias: Option<&'a GroupedTensor>,
+    /// Y.
+    pub(crate) output: Option<&'a Tensor>,
+}
+
+/// Refuses operands that start where the plan's kernel can neither read nor write, as its launch
+/// would.
+pub(crate) fn check_placed(plan: &Plan, placed: &Placed<'_>) -> Result<()> {
+    let kernel = plan.launch.and_then(|launch| launch.kernel);
+    let Some(Role::GemmSm90(pass, _)) = kernel.map(|kernel| kernel.role) else {
+        return Ok(());
+    };
+    check_output_alignment(placed.output.into_iter())?;
+    placed.bias.map_or(Ok(()), check_bias_alignment)?;
+    if let Some(tokens) = placed.tokens {
+        token_map(tokens, 1).check_address()?;
     }
-    Ok(())
+    match placed.weights.map(GroupedTensor::parts) {
+        Some(Parts::Packed(weights)) => {
+            let [groups, n, k] = *weights.shape() else { return Err(mismatch()) };
+            let address = weights.address().unwrap_or(0);
+            weight_map(pass, address, weights.dtype(), n, k, groups)?.check_address()
+        }
+        Some(Parts::Discrete(_, table)) => maps_of(table.as_deref()).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// The tensor-core kernels read biases in pairs.
+fn check_bias_alignment(bias: &GroupedTensor) -> Result<()> {
+    let pair = |tensor: &Tensor| aligned(tensor, 2 * tensor.dtype().bytes() as u64);
+    if bias.tensors().iter().all(pair) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "the bias must start at a multiple of two elements; copy it, or use KernelChoice::Simt \
+         without a recipe",
+    ))
+}
+
+/// The tensor maps of discrete weights.
+fn maps_of(table: Option<&AddressTable>) -> Result<&PassMaps> {
+    table.and_then(|table| table.maps.as_ref()).ok_or_else(|| {
+        Error::invalid(
+            "discrete weights must each start at a multiple of 16 bytes; copy them, or use \
+             KernelChoice::Simt",
+        )
+    })
 }
 
 fn tensor_maps(
@@ -165,12 +215,7 @@ fn tensor_maps(
                 Ok((a_map, launcher.encode(&map)?, 0))
             }
             Parts::Discrete(_, table) => {
-                let maps = table.as_ref().and_then(|table| table.maps.as_ref()).ok_or_else(|| {
-                    Error::invalid(
-                        "discrete weights must each start at a multiple of 16 bytes; copy them, \
-                         or use KernelChoice::Simt",
-                    )
-                })?;
+                let maps = maps_of(table.as_deref())?;
                 let memory = if problem.pass == Pass::Dgrad { &maps.dgrad } else { &maps.fprop };
                 Ok((a_map, NO_MAP, memory.address()))
             }

@@ -139,6 +139,7 @@ impl FusedStage for Fused {
         &self,
         _stream: &Stream,
         saved: &[&AnySaved],
+        _output_gradient: Option<&Tensor>,
         sinks: &mut [Sinks<'_>],
     ) -> Result<()> {
         assert_eq!((saved.len(), sinks.len()), (3, 3));

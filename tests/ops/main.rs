@@ -7,6 +7,7 @@ mod capture;
 mod fusion;
 mod memory;
 mod pipeline;
+mod placement;
 mod refusals;
 mod relu;
 mod tape;
@@ -15,7 +16,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use grouped_linear::conformance::{Generator, engines};
-use grouped_linear::{Config, DType, GroupedLinear, GroupedTensor, Result, Splits, Stream, Tensor};
+use grouped_linear::{
+    Config, DType, Device, DeviceKind, GroupedLinear, GroupedTensor, Result, Splits, Stream, Tensor,
+};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 pub(crate) const GROUPS: usize = 3;
@@ -48,9 +51,28 @@ pub(crate) fn layer(
     GroupedLinear::new(stream, config, packed(&[GROUPS, n, k], seed)?, bias)
 }
 
+/// A stream of another device: of the CPU, and for the CPU of an emulated GPU, where there are any.
+pub(crate) fn elsewhere(stream: &Stream) -> Option<Stream> {
+    if stream.device().id().kind != DeviceKind::Cpu {
+        return Device::cpu().stream().ok();
+    }
+    #[cfg(feature = "emulator")]
+    let other = Device::emulated(grouped_linear::Arch::Sm90a);
+    #[cfg(not(feature = "emulator"))]
+    let other = Device::cuda(0);
+    other.and_then(|device| device.stream()).ok()
+}
+
 fn main() -> ExitCode {
-    let tests =
-        [tape::TESTS, pipeline::TESTS, memory::TESTS, refusals::TESTS, fusion::TESTS].concat();
+    let tests = [
+        tape::TESTS,
+        pipeline::TESTS,
+        memory::TESTS,
+        refusals::TESTS,
+        placement::TESTS,
+        fusion::TESTS,
+    ]
+    .concat();
     let mut trials = Vec::new();
     for engine in engines().into_iter().map(Arc::new) {
         for (number, &(name, test)) in tests.iter().enumerate() {

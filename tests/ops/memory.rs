@@ -97,7 +97,13 @@ impl Function for Watch {
         Ok(Token(self.own.clone()))
     }
 
-    fn check_backward(&self, _: &Stream, _: &Token, _: &mut Sinks<'_>) -> Result<()> {
+    fn check_backward(
+        &self,
+        _: &Stream,
+        _: &Token,
+        _: Option<&Tensor>,
+        _: &mut Sinks<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 

@@ -65,6 +65,7 @@ impl Function for Relu {
         &self,
         _stream: &Stream,
         _saved: &Output,
+        _output_gradient: Option<&Tensor>,
         sinks: &mut Sinks<'_>,
     ) -> Result<()> {
         match sinks.get(names::X) {

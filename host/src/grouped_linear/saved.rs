@@ -29,7 +29,7 @@ pub struct Saved {
     /// For db.
     pub(super) bias_row_scales: Option<Tensor>,
     pub(super) splits: Splits,
-    pub(super) kernel: KernelChoice,
+    pub(crate) kernel: KernelChoice,
 }
 
 /// Bytes of the elements that a [`Saved`] keeps a handle to.

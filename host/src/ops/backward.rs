@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arguments::{BackwardArguments, OpId};
 use super::checks;
-use super::function::{AnySaved, Gradient, Gradients, Sinks};
+use super::function::{AnySaved, Gradient, Gradients, Sink, Sinks};
 use super::fusion::Passes;
 use super::names::X;
 use super::operation::Operation;
@@ -103,11 +103,13 @@ impl Sequential {
         }
         checks::sinks(&operations, planned, sinks)?;
         let mut runners = Vec::new();
+        let output_gradients = output_gradients(output_gradient, sinks);
         for runner in &planned.backward {
             if let Some((_, stage)) = &runner.fused {
                 let (saved, sinks) =
                     (&saved[runner.operations.clone()], &mut sinks[runner.operations.clone()]);
-                let can = check_fused(stream, runner, saved, sinks);
+                let output_gradient = output_gradients[runner.operations.end - 1].as_ref();
+                let can = check_fused(stream, runner, saved, output_gradient, sinks);
                 match can {
                     Err(error) if error.is_unsupported() && stage.passes() == Passes::Backward => {}
                     Err(error) => return Err(self.at(error, runner.operations.start)),
@@ -120,7 +122,9 @@ impl Sequential {
             for index in runner.operations.clone().rev() {
                 let mut check = || {
                     let saved = saved[index].as_ref().ok_or_else(nothing_kept)?;
-                    operations[index].check_backward(stream, saved, &mut sinks[index])
+                    let output_gradient = output_gradients[index].as_ref();
+                    let sinks = &mut sinks[index];
+                    operations[index].check_backward(stream, saved, output_gradient, sinks)
                 };
                 check().map_err(|error| self.at(error, index))?;
                 runners.push(Runner::operation(index));
@@ -192,11 +196,23 @@ impl SequenceGrads {
     }
 }
 
+/// The gradient of every operation's output, where it exists: the last one's, and buffers that others
+/// will be computed into.
+fn output_gradients(last: &Tensor, sinks: &[Sinks<'_>]) -> Vec<Option<Tensor>> {
+    let buffer = |sinks: &Sinks<'_>| match sinks.get(X) {
+        Some(Sink::Into(tensor)) => Some(Tensor::clone(tensor)),
+        _ => None,
+    };
+    let inner = sinks.iter().skip(1).map(buffer);
+    inner.chain([Some(last.clone())]).collect()
+}
+
 /// Refuses what the stage would refuse, and buffers for what it has none of.
 fn check_fused(
     stream: &Stream,
     runner: &Runner,
     saved: &[Option<AnySaved>],
+    output_gradient: Option<&Tensor>,
     sinks: &mut [Sinks<'_>],
 ) -> Result<()> {
     let Some((rule, stage)) = &runner.fused else {
@@ -209,7 +225,7 @@ fn check_fused(
     }
     let saved: Vec<&AnySaved> =
         saved.iter().map(|saved| saved.as_ref().ok_or_else(nothing_kept)).collect::<Result<_>>()?;
-    stage.check_backward(stream, &saved, sinks)
+    stage.check_backward(stream, &saved, output_gradient, sinks)
 }
 
 fn nothing_kept() -> Error {

@@ -5,16 +5,16 @@ use super::function::{AnySaved, Sink, Sinks, check_names};
 use super::names::X;
 use super::operation::Operation;
 use super::plan::{Planned, Runner};
-use super::value::Value;
+use super::value::{Inputs, Value};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::Overlaps;
 use crate::tensor::{GroupedTensor, Tensor};
 
 /// Arguments whose specs fit: devices, splits that the host knows, buffers for outputs, and overlaps.
-pub(super) fn forward<'a>(
+pub(super) fn forward(
     stream: &Stream,
-    operations: impl Iterator<Item = &'a dyn Operation>,
+    operations: &[&dyn Operation],
     planned: &Planned,
     x: &Tensor,
     calls: &[OpForward<'_>],
@@ -25,7 +25,7 @@ pub(super) fn forward<'a>(
     let mut overlaps = Overlaps::default();
     overlaps.read([x]);
     let mut rows = x.shape().first().copied();
-    for (index, (operation, call)) in operations.zip(calls).enumerate() {
+    for (index, (operation, call)) in operations.iter().zip(calls).enumerate() {
         let spec = &planned.plan.specs[index].output;
         let check = || {
             for (name, value) in call.inputs.iter() {
@@ -63,6 +63,38 @@ pub(super) fn forward<'a>(
              its own",
         )
     })
+}
+
+/// Refuses memory that a stage could not use when its turn comes. Arguments fit, and `x` of the first
+/// operation is among its inputs; those of others get their `x` where it is a buffer for an output.
+pub(super) fn placement(
+    stream: &Stream,
+    operations: &[&dyn Operation],
+    planned: &Planned,
+    calls: &mut [OpForward<'_>],
+) -> Result<()> {
+    for index in 1..calls.len() {
+        if let Some(x) = calls[index - 1].output.as_deref().cloned() {
+            calls[index].inputs.insert(X, x.into());
+        }
+    }
+    for runner in &planned.forward {
+        let first = runner.operations.start;
+        let calls = &calls[runner.operations.clone()];
+        let output = calls.last().and_then(|call| call.output.as_deref());
+        let checked = match &runner.fused {
+            Some((_, stage)) => {
+                let inputs: Vec<Inputs> = calls.iter().map(|call| call.inputs.clone()).collect();
+                stage.check_forward(stream, &inputs, output)
+            }
+            None => {
+                let (specs, inputs) = (&planned.inputs[first], &calls[0].inputs);
+                operations[first].check_forward(stream, specs, inputs, output)
+            }
+        };
+        checked.map_err(|error| error.in_operation(first, operations[first].kind()))?;
+    }
+    Ok(())
 }
 
 /// Names and kinds of sinks, whatever they point to.

@@ -72,10 +72,29 @@ pub trait Function: Debug + Send + Sync {
         captured: bool,
     ) -> Option<String>;
 
+    /// Refuses what [`forward`](Function::forward) would refuse of memory, before any of it is
+    /// written: a pipeline asks all its operations before the first one runs. `specs` are those of
+    /// all inputs; of `inputs` and `output` there are those that exist already. By default nothing is
+    /// refused.
+    ///
+    /// # Errors
+    /// A tensor lies on another device, or where it can be neither read nor written.
+    fn check_forward(
+        &self,
+        stream: &Stream,
+        specs: &InputSpecs,
+        inputs: &Inputs,
+        output: Option<&Tensor>,
+    ) -> Result<()> {
+        let _ = (stream, specs, inputs, output);
+        Ok(())
+    }
+
     /// Computes the output, whose shape and type are those that [`infer`](Function::infer) gives.
     ///
     /// # Errors
-    /// Inputs or output do not fit, or overlap; a driver failure.
+    /// As [`check_forward`](Function::check_forward); inputs or output do not fit, or overlap; a
+    /// driver failure.
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()>;
 
     /// Keeps what the wanted gradients need: handles, no copies.
@@ -84,15 +103,17 @@ pub trait Function: Debug + Send + Sync {
     /// Inputs do not fit.
     fn save(&self, inputs: &Inputs, output: &Tensor, needs: &Selection) -> Result<Self::Saved>;
 
-    /// Refuses what [`backward`](Function::backward) would refuse, before the gradient of the output
-    /// exists.
+    /// Refuses what [`backward`](Function::backward) would refuse, before anything is written.
+    /// `output_gradient` is `None` where it will be a new tensor; where it will be computed into a
+    /// buffer, it is that buffer.
     ///
     /// # Errors
-    /// A sink does not fit, or overlaps what backward reads.
+    /// A sink does not fit, or overlaps what backward reads; the gradient of the output does not fit.
     fn check_backward(
         &self,
         stream: &Stream,
         saved: &Self::Saved,
+        output_gradient: Option<&Tensor>,
         sinks: &mut Sinks<'_>,
     ) -> Result<()>;
 
@@ -100,8 +121,7 @@ pub trait Function: Debug + Send + Sync {
     /// new tensors.
     ///
     /// # Errors
-    /// As [`check_backward`](Function::check_backward); the gradient of the output does not fit; out
-    /// of memory; a driver failure.
+    /// As [`check_backward`](Function::check_backward); out of memory; a driver failure.
     fn backward(
         &self,
         stream: &Stream,

@@ -101,11 +101,25 @@ pub trait FusedStage: Debug + Send + Sync {
     /// Which passes it replaces.
     fn passes(&self) -> Passes;
 
+    /// As [`Function::check_forward`](super::Function::check_forward). The rule has seen the specs.
+    ///
+    /// # Errors
+    /// A tensor lies on another device, or where it can be neither read nor written.
+    fn check_forward(
+        &self,
+        stream: &Stream,
+        inputs: &[Inputs],
+        output: Option<&Tensor>,
+    ) -> Result<()> {
+        let _ = (stream, inputs, output);
+        Ok(())
+    }
+
     /// Computes the last operation's output. Only the first inputs have `x`. It keeps one state per
     /// operation; `Box::new(())` where there is nothing to keep.
     ///
     /// # Errors
-    /// A driver failure; what else would be refused is refused by the rule.
+    /// A driver failure; what else would be refused is refused by the rule or before.
     fn forward(
         &self,
         stream: &Stream,
@@ -116,8 +130,10 @@ pub trait FusedStage: Debug + Send + Sync {
         Err(Error::unsupported("this stage fuses no forward"))
     }
 
-    /// Refuses what backward would refuse, before the gradient of the output exists. A stage for
-    /// backward alone that answers with [`Error::is_unsupported`] is replaced by the operations.
+    /// Refuses what backward would refuse, before anything is written. `output_gradient` is that of
+    /// the last operation, as for [`Function::check_backward`](super::Function::check_backward). A
+    /// stage for backward alone that answers with [`Error::is_unsupported`] is replaced by the
+    /// operations.
     ///
     /// # Errors
     /// A sink does not fit, or overlaps what backward reads; the stage cannot fill it.
@@ -125,6 +141,7 @@ pub trait FusedStage: Debug + Send + Sync {
         &self,
         stream: &Stream,
         saved: &[&AnySaved],
+        output_gradient: Option<&Tensor>,
         sinks: &mut [Sinks<'_>],
     ) -> Result<()>;
 

@@ -9,11 +9,12 @@ use super::names::{BIAS, BIAS_ROW_SCALES, BIAS_USE, KERNEL, SPLITS, WEIGHTS, X};
 use super::value::{InputSpecs, Inputs, SplitsSpec};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::gemm::{Placed, check_placed};
 use crate::grouped_linear::{
-    BackwardOptions, BiasMode, BiasUse, CallSpec, ForwardOptions, GradSink, GroupedLinear, Needs,
-    RowSink, Saved, SelectedGrads, Wgrad,
+    BackwardOptions, BiasMode, BiasUse, CallSpec, Config, ForwardOptions, GradSink, GroupedLinear,
+    Needs, RowSink, Saved, SelectedGrads, Wgrad,
 };
-use crate::plan::{KernelChoice, Target};
+use crate::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan, Target};
 use crate::tensor::{DType, GroupedTensor, Tensor, TensorSpec};
 
 const INPUTS: &[&str] = &[X, SPLITS, KERNEL];
@@ -87,6 +88,22 @@ impl Function for GroupedLinear {
         }
     }
 
+    fn check_forward(
+        &self,
+        stream: &Stream,
+        specs: &InputSpecs,
+        inputs: &Inputs,
+        output: Option<&Tensor>,
+    ) -> Result<()> {
+        let Checked { rows, call, .. } = check(self, specs, &Selection::none())?;
+        let bias = self.bias().filter(|_| call.bias != BiasMode::Leave);
+        self.weights().check_device("weights", stream)?;
+        bias.map_or(Ok(()), |bias| bias.check_device("bias", stream))?;
+        let tokens = inputs.optional_tensor(X)?;
+        let plan = plan_product(self, Pass::Fprop, rows, call.kernel, stream)?;
+        check_placed(&plan, &Placed { tokens, weights: Some(self.weights()), bias, output })
+    }
+
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {
         let options = options(self, inputs, &Selection::none())?;
         self.forward_product(stream, inputs.tensor(X)?, inputs.splits(SPLITS)?, options, output)
@@ -97,9 +114,27 @@ impl Function for GroupedLinear {
         Ok(self.keep(inputs.tensor(X)?, inputs.splits(SPLITS)?, options))
     }
 
-    fn check_backward(&self, stream: &Stream, saved: &Saved, sinks: &mut Sinks<'_>) -> Result<()> {
+    fn check_backward(
+        &self,
+        stream: &Stream,
+        saved: &Saved,
+        output_gradient: Option<&Tensor>,
+        sinks: &mut Sinks<'_>,
+    ) -> Result<()> {
         let sinks = sinks.iter_mut().map(|(name, sink)| (name, sink.reborrow())).collect();
-        self.check_sinks(stream, saved, None, &backward_options(self, sinks)?)
+        let options = backward_options(self, sinks)?;
+        self.check_sinks(stream, saved, output_gradient, &options)?;
+        let (Some(dy), needs) = (output_gradient, saved.needs()) else { return Ok(()) };
+        let pass = if needs.dx && !matches!(options.dx, RowSink::Skip) {
+            Pass::Dgrad
+        } else if needs.dw && matches!(options.dw, Wgrad::Now(_)) {
+            Pass::Wgrad
+        } else {
+            return Ok(());
+        };
+        // The weights and the tokens are where forward has read them.
+        let plan = plan_product(self, pass, dy.shape()[0], saved.kernel, stream)?;
+        check_placed(&plan, &Placed { tokens: Some(dy), ..Placed::default() })
     }
 
     fn backward(
@@ -127,6 +162,29 @@ impl SavedState for Saved {
     fn kept(&self) -> Kept<'_> {
         Kept { activations: self.activations(), parameters: self.parameters() }
     }
+}
+
+/// A product of the layer. Its bias has no influence on the kernel.
+fn plan_product(
+    layer: &GroupedLinear,
+    pass: Pass,
+    rows: usize,
+    kernel: KernelChoice,
+    stream: &Stream,
+) -> Result<Plan> {
+    let Config { groups, in_features, out_features, dtype } = layer.config();
+    let problem = GemmProblem {
+        pass,
+        groups,
+        rows,
+        in_features,
+        out_features,
+        input: dtype,
+        output: dtype,
+        bias: BiasKind::None,
+        kernel,
+    };
+    Plan::new(problem.into(), stream.device().target())
 }
 
 fn check(layer: &GroupedLinear, inputs: &InputSpecs, needs: &Selection) -> Result<Checked> {

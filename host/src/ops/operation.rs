@@ -27,12 +27,20 @@ pub(super) trait Operation: Debug + Send + Sync {
         needs: &Selection,
         captured: bool,
     ) -> Option<String>;
+    fn check_forward(
+        &self,
+        stream: &Stream,
+        specs: &InputSpecs,
+        inputs: &Inputs,
+        output: Option<&Tensor>,
+    ) -> Result<()>;
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()>;
     fn save(&self, inputs: &Inputs, output: &Tensor, needs: &Selection) -> Result<AnySaved>;
     fn check_backward(
         &self,
         stream: &Stream,
         saved: &AnySaved,
+        output_gradient: Option<&Tensor>,
         sinks: &mut Sinks<'_>,
     ) -> Result<()>;
     fn backward(
@@ -83,6 +91,16 @@ impl<F: Function + 'static> Operation for Erased<F> {
         self.0.unsupported_reason(target, inputs, needs, captured)
     }
 
+    fn check_forward(
+        &self,
+        stream: &Stream,
+        specs: &InputSpecs,
+        inputs: &Inputs,
+        output: Option<&Tensor>,
+    ) -> Result<()> {
+        self.0.check_forward(stream, specs, inputs, output)
+    }
+
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {
         self.0.forward(stream, inputs, output)
     }
@@ -95,11 +113,12 @@ impl<F: Function + 'static> Operation for Erased<F> {
         &self,
         stream: &Stream,
         saved: &AnySaved,
+        output_gradient: Option<&Tensor>,
         sinks: &mut Sinks<'_>,
     ) -> Result<()> {
         let saved: &dyn Any = &**saved;
         let saved = saved.downcast_ref::<F::Saved>().ok_or_else(not_its_own)?;
-        self.0.check_backward(stream, saved, sinks)
+        self.0.check_backward(stream, saved, output_gradient, sinks)
     }
 
     fn backward(

@@ -82,6 +82,8 @@ pub(super) struct CallSignature {
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) plan: SequencePlan,
+    /// What each operation is given, with `x`.
+    pub(super) inputs: Vec<InputSpecs>,
     /// Which gradients each operation gives.
     pub(super) needs: Vec<Selection>,
     /// As the plan's stages.

@@ -53,7 +53,7 @@ impl<'a> Planner<'a> {
             backward: backward_stages,
             refusals: self.refusals,
         };
-        Ok(Planned { plan, needs: self.needs, forward, backward })
+        Ok(Planned { plan, inputs: self.inputs, needs: self.needs, forward, backward })
     }
 
     /// What operation `index` gives, after those before it.

@@ -119,7 +119,10 @@ impl Sequential {
         let target = stream.device().target();
         let planned = self.planned(self.signature(target, captured, (&x).into(), &arguments)?)?;
         let mut calls = arguments.into_calls(self.operations.len());
-        checks::forward(stream, self.operations(), &planned, &x, &calls)?;
+        let operations: Vec<&dyn Operation> = self.operations().collect();
+        checks::forward(stream, &operations, &planned, &x, &calls)?;
+        calls[0].inputs.insert(X, x.clone().into());
+        checks::placement(stream, &operations, &planned, &mut calls)?;
 
         let mut saved: Vec<Option<AnySaved>> = calls.iter().map(|_| None).collect();
         let mut flowing = x;

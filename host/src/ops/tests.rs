@@ -68,7 +68,13 @@ impl Function for Probe {
         Ok(())
     }
 
-    fn check_backward(&self, _: &Stream, (): &(), _: &mut Sinks<'_>) -> Result<()> {
+    fn check_backward(
+        &self,
+        _: &Stream,
+        (): &(),
+        _: Option<&Tensor>,
+        _: &mut Sinks<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
