@@ -3,7 +3,10 @@
 use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, Selection, Sequential, Sink, names,
 };
-use grouped_linear::{DType, Error, ForwardOptions, GroupedTensor, Result, Splits, Stream, Tensor};
+use grouped_linear::{
+    Config, DType, Error, ForwardOptions, GroupedLinear, GroupedTensor, Result, Splits, Stream,
+    Tensor,
+};
 
 use crate::pipeline::Mlp;
 use crate::{GROUPS, ROWS, Test, layer, splits, tensor};
@@ -13,6 +16,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("operations that do not fit each other are refused", operations),
     ("arguments that backward cannot take are refused", backward),
     ("a refused backward writes nothing", nothing_is_written),
+    ("a gradient over another operation's memory is refused", foreign_memory),
 ];
 
 const SENTINEL: f32 = 7.0;
@@ -209,6 +213,52 @@ fn backward(stream: &Stream) -> Result<()> {
         assert!(error.to_string().contains(message), "{message}: {error}");
         assert!(error.is_invalid_argument(), "{message}: {error:?}");
         assert_eq!(buffers.active.to_f32(stream)?, before, "{message}: was written");
+    }
+    Ok(())
+}
+
+/// Of another operation, the last layer knows neither the parameters nor the gradient.
+fn foreign_memory(stream: &Stream) -> Result<()> {
+    let config = Config { groups: GROUPS, in_features: 8, out_features: 8, dtype: DType::F32 };
+    let arena = sevens(stream, &[GROUPS * 8 * 8])?;
+    let bias = arena.narrow(0, GROUPS * 8)?.reshape(&[GROUPS, 8])?;
+    let weights = GroupedTensor::packed(tensor(stream, &[GROUPS, 8, 8], 1)?)?;
+    let first = GroupedLinear::new(stream, config, weights, Some(GroupedTensor::packed(bias)?))?;
+    let mut pipeline = Sequential::new();
+    let ids = [pipeline.push(first), pipeline.push(layer(stream, (8, 8), false, 2)?)];
+    let dy = || tensor(stream, &[ROWS, 8], 3);
+    let refused = |frozen: bool, sinks: BackwardArguments<'_>| -> Result<()> {
+        let mut arguments =
+            ForwardArguments::new().splits(ids[0], &splits()).splits(ids[1], &splits());
+        if frozen {
+            arguments = arguments.needs(ids[0], Selection::none());
+        }
+        let (_, saved) = pipeline.forward(stream, Mlp::x(stream)?, arguments)?;
+        let error = pipeline.backward(stream, saved, dy()?, sinks).expect_err("foreign memory");
+        assert!(error.to_string().contains("overlaps another buffer or an operand"), "{error}");
+        assert!(error.to_string().contains("or a parameter"), "{error}");
+        assert!(error.is_invalid_argument(), "{error:?}");
+        assert!(arena.to_f32(stream)?.iter().all(|&value| value == SENTINEL), "was written");
+        Ok(())
+    };
+    let over_bias = || GroupedTensor::packed(arena.reshape(&[GROUPS, 8, 8])?);
+    for frozen in [false, true] {
+        let mut dw = over_bias()?;
+        let sink = Sink::Overwrite(&mut dw);
+        refused(frozen, BackwardArguments::new().sink(ids[1], names::WEIGHTS, sink))?;
+    }
+
+    // Gradients of different parameters would add up.
+    let main = GroupedTensor::packed(sevens(stream, &[GROUPS, 8, 8])?)?;
+    for first_overwrites in [false, true] {
+        let (mut one, mut other) = (main.clone(), main.clone());
+        let one =
+            if first_overwrites { Sink::Overwrite(&mut one) } else { Sink::Accumulate(&mut one) };
+        let sinks = BackwardArguments::new().sink(ids[1], names::WEIGHTS, one);
+        let other = Sink::Accumulate(&mut other);
+        refused(false, sinks.sink(ids[0], names::WEIGHTS, other))?;
+        let values = main.as_packed().expect("packed").to_f32(stream)?;
+        assert!(values.iter().all(|&value| value == SENTINEL), "was written");
     }
     Ok(())
 }

@@ -133,7 +133,7 @@ impl Sequential {
         if stream.queue().is_capturing() {
             checks::captured(&operations, planned, &runners, sinks)?;
         }
-        checks::overlaps(saved, output_gradient, sinks)?;
+        checks::overlaps(&operations, saved, output_gradient, sinks)?;
         Ok(runners)
     }
 

@@ -173,8 +173,10 @@ pub(super) fn captured(
     Ok(())
 }
 
-/// Buffers of gradients against each other and against all that backward reads.
+/// Buffers of gradients against each other, against all that backward reads and against the parameters
+/// of all operations, also of those that backward does not reach.
 pub(super) fn overlaps(
+    operations: &[&dyn Operation],
     saved: &[Option<AnySaved>],
     output_gradient: &Tensor,
     sinks: &[Sinks<'_>],
@@ -189,25 +191,41 @@ pub(super) fn overlaps(
         let kept = saved.kept();
         overlaps.read(kept.activations.into_iter().chain(kept.parameters));
     }
-    // Backward runs the last operation first. What adds to a buffer that has been written is a
-    // parameter that several operations share.
-    let mut written: Vec<&GroupedTensor> = Vec::new();
-    for (_, sink) in sinks.iter().rev().flat_map(Sinks::iter) {
-        match sink {
-            Sink::Into(tensor) => overlaps.write([&**tensor]),
-            Sink::Overwrite(buffer) => {
-                overlaps.write(buffer.tensors());
-                written.push(buffer);
+    for operation in operations {
+        overlaps.read(operation.parameter_tensors());
+    }
+    // Backward runs the last operation first. What adds to a buffer that has been written must be the
+    // gradient of the same parameter, which several operations share.
+    let mut written: Vec<(Option<&GroupedTensor>, &GroupedTensor)> = Vec::new();
+    for (operation, sinks) in operations.iter().zip(sinks).rev() {
+        for (name, sink) in sinks.iter() {
+            let (buffer, adds) = match sink {
+                Sink::Into(tensor) => {
+                    overlaps.write([&**tensor]);
+                    continue;
+                }
+                Sink::Overwrite(buffer) => (buffer, false),
+                Sink::Accumulate(buffer) => (buffer, true),
+                Sink::New | Sink::Later | Sink::Skip => continue,
+            };
+            let parameter = operation.parameter(name);
+            let shared = |&(other, into): &(Option<&GroupedTensor>, &GroupedTensor)| {
+                same(into, buffer) && other.zip(parameter).is_some_and(|(a, b)| same(a, b))
+            };
+            if adds && written.iter().any(shared) {
+                continue;
             }
-            Sink::Accumulate(buffer) if written.iter().any(|other| same(other, buffer)) => {}
-            Sink::Accumulate(buffer) => {
-                overlaps.write(buffer.tensors());
-                written.push(buffer);
-            }
-            Sink::New | Sink::Later | Sink::Skip => {}
+            overlaps.write(buffer.tensors());
+            written.push((parameter, buffer));
         }
     }
-    overlaps.check()
+    overlaps.check().map_err(|_| {
+        Error::invalid(
+            "a gradient's buffer overlaps another buffer or an operand of backward, or a parameter; \
+             give it memory of its own. Only gradients of a parameter that several operations share \
+             may go into one buffer: that of the last operation first, then Sink::Accumulate",
+        )
+    })
 }
 
 fn same(a: &GroupedTensor, b: &GroupedTensor) -> bool {

@@ -52,7 +52,8 @@ pub trait Function: Debug + Send + Sync {
     /// Names of the gradients that it can give.
     fn gradients(&self) -> &'static [&'static str];
 
-    /// The parameters that it holds, by the names of their gradients.
+    /// The parameters that it holds, by the names of their gradients. A pipeline writes no gradient
+    /// over them, and lets those of a parameter that several operations hold add up in one buffer.
     fn parameters(&self) -> Named<&GroupedTensor> {
         Named::new()
     }

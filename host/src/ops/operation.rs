@@ -8,7 +8,7 @@ use super::value::{InputSpecs, Inputs};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::Target;
-use crate::tensor::Tensor;
+use crate::tensor::{GroupedTensor, Tensor};
 
 /// [`Function`] with any kept state.
 pub(super) trait Operation: Debug + Send + Sync {
@@ -18,6 +18,7 @@ pub(super) trait Operation: Debug + Send + Sync {
     fn kind(&self) -> &'static str;
     fn inputs(&self) -> &'static [&'static str];
     fn gradients(&self) -> &'static [&'static str];
+    fn parameter(&self, name: &str) -> Option<&GroupedTensor>;
     fn parameter_tensors(&self) -> Vec<&Tensor>;
     fn infer(&self, inputs: &InputSpecs, needs: &Selection) -> Result<FunctionSpecs>;
     fn unsupported_reason(
@@ -70,6 +71,10 @@ impl<F: Function + 'static> Operation for Erased<F> {
 
     fn gradients(&self) -> &'static [&'static str] {
         self.0.gradients()
+    }
+
+    fn parameter(&self, name: &str) -> Option<&GroupedTensor> {
+        self.0.parameters().take(name)
     }
 
     fn parameter_tensors(&self) -> Vec<&Tensor> {
