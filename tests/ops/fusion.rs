@@ -21,6 +21,9 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("a fusion of backward gives the same results", |s| same(s, Passes::Backward)),
     ("a refused fusion falls to the operations", refused),
     ("a fused backward that cannot fill a buffer falls to the operations", falls_back),
+    ("a fused forward keeps nothing for frozen operations", frozen),
+    ("a sink that asks for a new tensor stands in no fusion's way", new_tensors),
+    ("a stage that gives too little is refused, with its operation", too_little),
     ("of two rules the first fuses, and the rest stays", windows),
 ];
 
@@ -267,6 +270,105 @@ fn falls_back(stream: &Stream) -> Result<()> {
     assert!(error.is_unsupported(), "{error:?}");
     assert!(error.to_string().contains("the fusion mlp has no gradients of x between"), "{error}");
     assert_eq!(runs.get(), [1, 0]);
+    Ok(())
+}
+
+fn frozen(stream: &Stream) -> Result<()> {
+    let (mlp, runs) = fusing(stream, Passes::Forward)?;
+    // The last layer alone wants a gradient, and needs its weights for it.
+    let arguments = || mlp.arguments().needs(mlp.ids[0], Selection::none());
+    let only_x = arguments().needs(mlp.ids[2], Selection::Only(vec![names::X]));
+    let (_, saved) = mlp.pipeline.forward(stream, Mlp::x(stream)?, only_x)?;
+    assert_eq!((saved.activation_bytes(), runs.get()), (0, [1, 0]));
+    let dy = Mlp::dy(stream)?;
+    let grads = mlp.pipeline.backward(stream, saved, dy, BackwardArguments::new())?;
+    assert!(grads.get(mlp.ids[2], names::X).is_some());
+    // Its tokens are what it keeps beside.
+    let (_, saved) = mlp.pipeline.forward(stream, Mlp::x(stream)?, arguments())?;
+    assert_eq!(saved.activation_bytes(), 4 * ROWS * 16);
+    Ok(())
+}
+
+fn new_tensors(stream: &Stream) -> Result<()> {
+    for passes in [Passes::Both, Passes::Backward] {
+        let (mlp, runs) = fusing(stream, passes)?;
+        let want = mlp.by_hand(stream, &Mlp::scales(stream)?)?;
+        let [_, relu, down] = mlp.ids;
+        let sinks = BackwardArguments::new().sink(down, names::X, Sink::New);
+        let sinks = sinks.sink(relu, names::X, Sink::New);
+        assert_eq!(mlp.run(stream, scaled(&mlp, stream)?, sinks)?, want);
+        assert_eq!(runs.get()[1], 1, "{passes:?}");
+    }
+    Ok(())
+}
+
+/// A stage whose forward or backward forgets the last operation.
+#[derive(Clone, Copy, Debug)]
+struct Forgetful(Passes);
+
+impl FusionRule for Forgetful {
+    fn name(&self) -> &'static str {
+        "forgetful"
+    }
+
+    fn length(&self) -> usize {
+        2
+    }
+
+    fn fuse(&self, window: &Window<'_>) -> Decision {
+        match (self.0, window.direction) {
+            (Passes::Backward, Direction::Forward) => Decision::NotMine,
+            _ => Decision::Fused(Arc::new(*self)),
+        }
+    }
+}
+
+impl FusedStage for Forgetful {
+    fn passes(&self) -> Passes {
+        self.0
+    }
+
+    fn forward(&self, _: &Stream, _: &[Inputs], _: &mut Tensor) -> Result<Vec<AnySaved>> {
+        Ok(vec![Box::new(())])
+    }
+
+    fn check_backward(
+        &self,
+        _: &Stream,
+        _: &[&AnySaved],
+        _: Option<&Tensor>,
+        _: &mut [Sinks<'_>],
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn backward(
+        &self,
+        _: &Stream,
+        _: Vec<AnySaved>,
+        _: &Tensor,
+        _: Vec<Sinks<'_>>,
+    ) -> Result<Vec<Gradients>> {
+        Ok(vec![Gradients::new()])
+    }
+}
+
+fn too_little(stream: &Stream) -> Result<()> {
+    for passes in [Passes::Forward, Passes::Backward] {
+        let mut pipeline = Sequential::new();
+        pipeline.push(Relu);
+        pipeline.push(Relu);
+        pipeline.add_rule(Forgetful(passes));
+        let x = Mlp::x(stream)?;
+        let error = match pipeline.forward(stream, x.clone(), ForwardArguments::new()) {
+            Err(error) => error,
+            Ok((_, saved)) => pipeline
+                .backward(stream, saved, x, BackwardArguments::new())
+                .expect_err("one of two"),
+        };
+        let want = "operation 0 (relu): a fused stage of 2 operations gave results for 1";
+        assert!(error.to_string().starts_with(want), "{passes:?}: {error}");
+    }
     Ok(())
 }
 

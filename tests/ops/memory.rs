@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, Function, FunctionSpecs, Gradient, Gradients, InputSpecs,
-    Inputs, Kept, SavedState, Selection, Sequential, Sinks, names,
+    Inputs, Kept, Named, SavedState, Selection, Sequential, Sinks, names,
 };
 use grouped_linear::plan::Target;
-use grouped_linear::{Result, Stream, Tensor};
+use grouped_linear::{Result, Stream, Tensor, TensorSpec};
 
 use crate::pipeline::Mlp;
 use crate::relu::Relu;
@@ -15,6 +15,7 @@ use crate::{ROWS, Test, splits};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("only what is needed is kept", kept),
+    ("an output that cannot be allocated is refused with its operation", too_large),
     ("what is kept is released as backward goes", released),
 ];
 
@@ -126,5 +127,72 @@ fn released(stream: &Stream) -> Result<()> {
     let grads = pipeline.backward(stream, saved, y, BackwardArguments::new())?;
     let dx = grads.get(id, names::X).and_then(Gradient::tensor).expect("dx");
     assert_eq!(dx.to_f32(stream)?, x.to_f32(stream)?);
+    Ok(())
+}
+
+/// Its output has more elements than there are addresses.
+#[derive(Debug)]
+struct Endless;
+
+impl Function for Endless {
+    type Saved = ();
+
+    fn kind(&self) -> &'static str {
+        "endless"
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        &[names::X]
+    }
+
+    fn gradients(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn infer(&self, inputs: &InputSpecs, _: &Selection) -> Result<FunctionSpecs> {
+        let output = TensorSpec { shape: vec![usize::MAX], ..inputs.tensor(names::X)?.clone() };
+        Ok(FunctionSpecs { output, saved: Named::new(), gradients: Named::new() })
+    }
+
+    fn unsupported_reason(
+        &self,
+        _: Target,
+        _: &InputSpecs,
+        _: &Selection,
+        _: bool,
+    ) -> Option<String> {
+        None
+    }
+
+    fn forward(&self, _: &Stream, _: &Inputs, _: &mut Tensor) -> Result<()> {
+        panic!("there is no output")
+    }
+
+    fn save(&self, _: &Inputs, _: &Tensor, _: &Selection) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_backward(
+        &self,
+        _: &Stream,
+        (): &(),
+        _: Option<&Tensor>,
+        _: &mut Sinks<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn backward(&self, _: &Stream, (): (), _: &Tensor, _: Sinks<'_>) -> Result<Gradients> {
+        Ok(Gradients::new())
+    }
+}
+
+fn too_large(stream: &Stream) -> Result<()> {
+    let mut pipeline = Sequential::new();
+    pipeline.push(Relu);
+    pipeline.push(Endless);
+    let arguments = ForwardArguments::without_gradients();
+    let error = pipeline.forward(stream, Mlp::x(stream)?, arguments).unwrap_err();
+    assert!(error.to_string().starts_with("operation 1 (endless): tensor: shape"), "{error}");
     Ok(())
 }

@@ -154,7 +154,7 @@ impl Sequential {
         let mut sinks: Vec<Sinks<'_>> = sinks.iter_mut().map(take).collect();
         if let Some((_, stage)) = &runner.fused {
             let given = stage.backward(stream, kept, output_gradient, sinks).map_err(at)?;
-            check_count(&runner.operations, given.len())?;
+            check_count(&runner.operations, given.len()).map_err(at)?;
             return Ok(given);
         }
         let (Some(kept), Some(sinks)) = (kept.pop(), sinks.pop()) else {
@@ -218,7 +218,8 @@ fn check_fused(
     let Some((rule, stage)) = &runner.fused else {
         return Ok(());
     };
-    if sinks.iter().skip(1).any(|sinks| sinks.get(X).is_some()) {
+    let is_buffer = |sinks: &Sinks<'_>| !matches!(sinks.get(X), None | Some(Sink::New));
+    if sinks.iter().skip(1).any(is_buffer) {
         return Err(Error::unsupported(format!(
             "the fusion {rule} has no gradients of x between its operations; give them no buffers"
         )));

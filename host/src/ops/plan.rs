@@ -124,21 +124,34 @@ struct Plans {
     made: usize,
 }
 
+impl Plans {
+    /// The plan for the signature, which is now the one used last.
+    fn find(&mut self, signature: &Signature) -> Option<Arc<Planned>> {
+        let at = self.kept.iter().position(|(known, _)| known == signature)?;
+        let found = self.kept.remove(at);
+        let planned = found.1.clone();
+        self.kept.push(found);
+        Some(planned)
+    }
+}
+
 impl PlanCache {
-    /// The plan for the signature, made now if there is none.
+    /// The plan for the signature, made now if there is none. `make` runs the program's own code,
+    /// which may ask the pipeline for something, so nothing is locked meanwhile.
     pub(super) fn get(
         &self,
         signature: Signature,
         make: impl FnOnce(&Signature) -> Result<Planned>,
     ) -> Result<Arc<Planned>> {
-        let mut plans = self.lock();
-        if let Some(at) = plans.kept.iter().position(|(known, _)| *known == signature) {
-            let found = plans.kept.remove(at);
-            let planned = found.1.clone();
-            plans.kept.push(found);
+        if let Some(planned) = self.lock().find(&signature) {
             return Ok(planned);
         }
         let planned = Arc::new(make(&signature)?);
+        let mut plans = self.lock();
+        // Another thread may have been faster.
+        if let Some(planned) = plans.find(&signature) {
+            return Ok(planned);
+        }
         if plans.kept.len() == MOST_PLANS {
             plans.kept.remove(0);
         }
@@ -159,5 +172,42 @@ impl PlanCache {
 
     fn lock(&self) -> MutexGuard<'_, Plans> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    fn signature(rows: usize) -> Signature {
+        let x = TensorSpec { shape: vec![rows, 8], dtype: DType::F32 };
+        Signature { target: Target::CPU, captured: false, x, calls: Vec::new() }
+    }
+
+    fn planned() -> Planned {
+        let (specs, forward, backward, refusals) = (vec![], vec![], vec![], vec![]);
+        Planned {
+            plan: SequencePlan { specs, forward, backward, refusals },
+            inputs: Vec::new(),
+            needs: Vec::new(),
+            forward: Vec::new(),
+            backward: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn nothing_is_locked_while_a_plan_is_made() {
+        let cache = PlanCache::default();
+        let outer = cache.get(signature(1), |_| {
+            assert!(cache.0.try_lock().is_ok(), "a rule that asks the pipeline would hang");
+            // Meanwhile another thread makes another plan, and the same.
+            cache.get(signature(2), |_| Ok(planned()))?;
+            cache.get(signature(1), |_| Ok(planned()))?;
+            Ok(planned())
+        });
+        assert_eq!(cache.made(), 2, "the plan that came too late is not kept");
+        let again = cache.get(signature(1), |_| panic!("it is kept")).unwrap();
+        assert!(Arc::ptr_eq(&outer.unwrap(), &again));
     }
 }

@@ -8,7 +8,7 @@ use super::arguments::{ForwardArguments, OpForward, OpId};
 use super::backward::SavedSequence;
 use super::checks;
 use super::function::{AnySaved, Function};
-use super::fusion::FusionRule;
+use super::fusion::{FusionRule, Passes};
 use super::names::{SPLITS, X};
 use super::operation::{Erased, Operation};
 use super::plan::{CallSignature, PlanCache, Planned, Runner, SequencePlan, Signature};
@@ -185,14 +185,14 @@ impl Sequential {
         saved: &mut [Option<AnySaved>],
     ) -> Result<Tensor> {
         let (first, last) = (runner.operations.start, runner.operations.end - 1);
+        let at = |error| self.at(error, first);
         let specs = &planned.plan.specs;
         let mut output = match calls.last_mut().and_then(|call| call.output.take()) {
             Some(output) => output.clone(),
-            None => specs[last].output.empty(stream)?,
+            None => specs[last].output.empty(stream).map_err(|error| self.at(error, last))?,
         };
         let inputs: Vec<Inputs> = calls.iter_mut().map(|call| take(&mut call.inputs)).collect();
         let Some((_, stage)) = &runner.fused else {
-            let at = |error| self.at(error, first);
             let (operation, inputs) = (&self.operations[first], &inputs[0]);
             operation.forward(stream, inputs, &mut output).map_err(at)?;
             if !specs[first].gradients.is_empty() {
@@ -201,12 +201,14 @@ impl Sequential {
             }
             return Ok(output);
         };
-        let kept =
-            stage.forward(stream, &inputs, &mut output).map_err(|error| self.at(error, first))?;
-        check_count(&runner.operations, kept.len())?;
-        let wanted = specs[runner.operations.clone()].iter().any(|own| !own.gradients.is_empty());
-        for (slot, kept) in saved.iter_mut().zip(kept) {
-            *slot = wanted.then_some(kept);
+        let kept = stage.forward(stream, &inputs, &mut output).map_err(at)?;
+        check_count(&runner.operations, kept.len()).map_err(at)?;
+        // What a stage for both passes keeps is its own affair; its operations may share it.
+        let whole = stage.passes() == Passes::Both;
+        let wanted = |index: usize| !specs[index].gradients.is_empty();
+        let any = runner.operations.clone().any(wanted);
+        for ((index, slot), kept) in runner.operations.clone().zip(saved).zip(kept) {
+            *slot = (if whole { any } else { wanted(index) }).then_some(kept);
         }
         Ok(output)
     }
@@ -223,7 +225,7 @@ pub(super) fn check_count(operations: &std::ops::Range<usize>, given: usize) -> 
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "a fused stage of {} operations gave results for {given}",
+        "a fused stage of {0} operations gave results for {given}; it must give {0}",
         operations.len()
     )))
 }
