@@ -41,7 +41,7 @@ fn main() -> Result<()> {
         if later.is_empty() {
             break;
         }
-        later.run_next(&stream, GradSink::microbatch(&mut main_grad, microbatch == 0))?;
+        later.run_next(&stream, GradSink::microbatch(&mut main_grad, microbatch))?;
     }
     for group in 0..groups {
         let gradient = main_grad.group(group)?.to_f32(&stream)?;

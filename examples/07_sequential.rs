@@ -7,7 +7,7 @@ use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, Function, FunctionSpecs, Gradient, Gradients, InputSpecs,
     Inputs, Selection, Sequential, Sink, Sinks, names,
 };
-use grouped_linear::plan::Target;
+use grouped_linear::plan::{Execution, Target};
 use grouped_linear::{
     Config, DType, Device, Error, GroupedLinear, GroupedTensor, Result, Splits, Stream, Tensor,
 };
@@ -48,9 +48,9 @@ impl Function for Double {
         _target: Target,
         _inputs: &InputSpecs,
         _needs: &Selection,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String> {
-        captured.then(|| "double is computed on the host".to_owned())
+        (execution == Execution::Captured).then(|| "double is computed on the host".to_owned())
     }
 
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {

@@ -35,7 +35,7 @@ fn main() -> Result<()> {
             // The loss is half the square of every output.
             let options = BackwardOptions {
                 dx: RowSink::Skip,
-                dw: GradSink::microbatch(&mut sink, microbatch == 0).into(),
+                dw: GradSink::microbatch(&mut sink, microbatch).into(),
                 ..Default::default()
             };
             layer.backward_with(&stream, saved, &y, options)?;

@@ -64,8 +64,8 @@ fn microbatches(stream: &Stream) -> Result<()> {
         // The second step must not see the first.
         for step in 0..2 {
             for (number, batch) in batches.iter().enumerate() {
-                let dw = GradSink::microbatch(&mut dw, number == 0);
-                let db = GradSink::microbatch(&mut db, number == 0);
+                let dw = GradSink::microbatch(&mut dw, number);
+                let db = GradSink::microbatch(&mut db, number);
                 Model::of(stream, layer.clone(), batch)?.step(stream, sinks(dw, db))?;
             }
             let what = format!("{layout:?}, step {step}");

@@ -135,24 +135,32 @@ fn empty_experts(stream: &Stream) -> Result<()> {
         check_step(stream, &what, &numbers, DType::Bf16, layout)?;
         let model = Model::new(stream, &numbers, DType::Bf16, layout)?;
         let (dw_shape, db_shape) = ([3, N, K], [3, N]);
-        for (before, add) in [(f32::NAN, false), (2.0, true)] {
+        for (before, number) in [(f32::NAN, 0), (2.0, 1)] {
             let part = |shape: &[usize]| {
                 let values = vec![before; shape.iter().product()];
                 grouped(stream, layout, shape, DType::F32, &values)
             };
             let (mut dw, mut db) = (part(&dw_shape)?, part(&db_shape)?);
             let options = BackwardOptions {
-                dw: GradSink::microbatch(&mut dw, !add).into(),
-                db: Some(GradSink::microbatch(&mut db, !add)),
+                dw: GradSink::microbatch(&mut dw, number).into(),
+                db: Some(GradSink::microbatch(&mut db, number)),
                 ..BackwardOptions::default()
             };
             model.step(stream, options)?;
-            let kept = if add { before } else { 0.0 };
+            let kept = if number == 0 { 0.0 } else { before };
             let want = |gradient: Vec<f32>| -> Vec<f32> {
                 gradient.into_iter().map(|value| value + kept).collect()
             };
-            same(format!("{what}: dw, add {add}"), &read(stream, &dw)?, &want(numbers.dw()));
-            same(format!("{what}: db, add {add}"), &read(stream, &db)?, &want(numbers.db()));
+            same(
+                format!("{what}: dw, microbatch {number}"),
+                &read(stream, &dw)?,
+                &want(numbers.dw()),
+            );
+            same(
+                format!("{what}: db, microbatch {number}"),
+                &read(stream, &db)?,
+                &want(numbers.db()),
+            );
         }
     }
     Ok(())

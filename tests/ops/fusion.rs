@@ -9,6 +9,7 @@ use grouped_linear::ops::{
     FusionRule, Gradient, Gradients, Inputs, Kept, Passes, SavedState, Selection, Sequential, Sink,
     Sinks, StageKind, Window, names,
 };
+use grouped_linear::plan::Execution;
 use grouped_linear::{DType, Error, GroupedLinear, Result, Saved, Splits, Stream, Tensor};
 
 use crate::pipeline::Mlp;
@@ -200,7 +201,7 @@ fn stages(
     arguments: &ForwardArguments<'_>,
 ) -> Result<[Vec<StageKind>; 2]> {
     let x = (&Mlp::x(stream)?).into();
-    let plan = pipeline.plan(stream.device().target(), &x, arguments, false)?;
+    let plan = pipeline.plan(stream.device().target(), &x, arguments, Execution::Eager)?;
     Ok([plan.forward, plan.backward]
         .map(|stages| stages.into_iter().map(|stage| stage.kind).collect()))
 }

@@ -6,7 +6,7 @@ use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, Function, FunctionSpecs, Gradient, Gradients, InputSpecs,
     Inputs, Kept, Named, SavedState, Selection, Sequential, Sinks, names,
 };
-use grouped_linear::plan::Target;
+use grouped_linear::plan::{Execution, Target};
 use grouped_linear::{Result, Stream, Tensor, TensorSpec};
 
 use crate::pipeline::Mlp;
@@ -85,7 +85,7 @@ impl Function for Watch {
         _: Target,
         _: &InputSpecs,
         _: &Selection,
-        _: bool,
+        _: Execution,
     ) -> Option<String> {
         None
     }
@@ -159,7 +159,7 @@ impl Function for Endless {
         _: Target,
         _: &InputSpecs,
         _: &Selection,
-        _: bool,
+        _: Execution,
     ) -> Option<String> {
         None
     }

@@ -4,7 +4,7 @@ use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, Gradient, OpId, Selection, Sequential, Sink, StageKind,
     names,
 };
-use grouped_linear::plan::Target;
+use grouped_linear::plan::{Execution, Target};
 use grouped_linear::{
     BackwardOptions, BiasUse, DType, ForwardOptions, GradSink, GroupedLinear, GroupedTensor,
     Result, Splits, Stream, Tensor, TensorSpec,
@@ -307,7 +307,8 @@ fn inferred(stream: &Stream) -> Result<()> {
     let mlp = Mlp::new(stream)?;
     let [up, _, down] = mlp.ids;
     let spec = |shape: &[usize]| TensorSpec { shape: shape.to_vec(), dtype: DType::F32 };
-    let plan = mlp.pipeline.plan(Target::CPU, &spec(&[ROWS, K]), &mlp.arguments(), false)?;
+    let plan =
+        mlp.pipeline.plan(Target::CPU, &spec(&[ROWS, K]), &mlp.arguments(), Execution::Eager)?;
     let outputs: Vec<_> = plan.specs.iter().map(|specs| specs.output.clone()).collect();
     assert_eq!(outputs, [spec(&[ROWS, H]), spec(&[ROWS, H]), spec(&[ROWS, N])]);
     assert_eq!(plan.specs[2].saved.get(names::X), Some(&spec(&[ROWS, H])));

@@ -4,7 +4,7 @@ use grouped_linear::ops::{
     Function, FunctionSpecs, Gradient, Gradients, InputSpecs, Inputs, Kept, Named, SavedState,
     Selection, Sink, Sinks, names,
 };
-use grouped_linear::plan::Target;
+use grouped_linear::plan::{Execution, Target};
 use grouped_linear::{Error, Result, Stream, Tensor};
 
 #[derive(Clone, Debug)]
@@ -47,9 +47,9 @@ impl Function for Relu {
         _target: Target,
         _inputs: &InputSpecs,
         _needs: &Selection,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String> {
-        captured.then(|| "relu is computed on the host".to_owned())
+        (execution == Execution::Captured).then(|| "relu is computed on the host".to_owned())
     }
 
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {

@@ -253,7 +253,7 @@ fn row_sink(buffer: &mut Option<Buffer<Tensor>>) -> RowSink<'_> {
 
 fn sink_into(sink: SinkCase, buffer: &mut Option<Buffer<GroupedTensor>>) -> GradSink<'_> {
     let Some(Buffer { tensor, .. }) = buffer else { return GradSink::New };
-    GradSink::microbatch(tensor, !sink.accumulates())
+    GradSink::microbatch(tensor, usize::from(sink.accumulates()))
 }
 
 /// Overwrites splits in device memory.

@@ -23,10 +23,13 @@ pub enum GradSink<'a> {
 }
 
 impl<'a> GradSink<'a> {
-    /// The buffer of a step that takes several microbatches: the first overwrites what the last step
-    /// left, the others add.
-    pub fn microbatch(buffer: &'a mut GroupedTensor, first: bool) -> Self {
-        if first { Self::Overwrite(buffer) } else { Self::Accumulate(buffer) }
+    /// The buffer of a step that takes several microbatches, numbered from 0: the first overwrites
+    /// what the last step left, the others add.
+    pub fn microbatch(buffer: &'a mut GroupedTensor, number: usize) -> Self {
+        match number {
+            0 => Self::Overwrite(buffer),
+            _ => Self::Accumulate(buffer),
+        }
     }
 
     /// The caller's buffer.

@@ -8,7 +8,7 @@ use super::value::{InputSpecs, Inputs};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::grouped_linear::PendingWgrad;
-use crate::plan::Target;
+use crate::plan::{Execution, Target};
 use crate::tensor::{GroupedTensor, Tensor, TensorSpec};
 
 /// A differentiable operation with one output.
@@ -64,13 +64,13 @@ pub trait Function: Debug + Send + Sync {
     /// Inputs that do not fit, by number, kind, shape or type.
     fn infer(&self, inputs: &InputSpecs, needs: &Selection) -> Result<FunctionSpecs>;
 
-    /// Why a call cannot run on `target`, or cannot be recorded there in a graph; `None` if it can.
+    /// Why a call cannot be executed so on `target`; `None` if it can.
     fn unsupported_reason(
         &self,
         target: Target,
         inputs: &InputSpecs,
         needs: &Selection,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String>;
 
     /// Refuses what [`forward`](Function::forward) would refuse of memory, before any of it is

@@ -8,7 +8,7 @@ use super::function::{AnySaved, FunctionSpecs, Gradients, Selection, Sinks};
 use super::value::{InputSpecs, Inputs};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::Target;
+use crate::plan::{Execution, Target};
 use crate::tensor::Tensor;
 
 /// Looks at consecutive operations while a pipeline is planned, and may replace them by one stage.
@@ -43,7 +43,7 @@ pub struct Window<'a> {
     /// What will run them.
     pub target: Target,
     /// Whether they are recorded in a graph, where nothing can be allocated.
-    pub captured: bool,
+    pub execution: Execution,
     /// Which pass is planned.
     pub direction: Direction,
     /// The operations, in forward order.

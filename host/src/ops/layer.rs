@@ -14,7 +14,7 @@ use crate::grouped_linear::{
     BackwardOptions, BiasMode, BiasUse, CallSpec, Config, ForwardOptions, GradSink, GroupedLinear,
     Needs, RowSink, Saved, SelectedGrads, Wgrad,
 };
-use crate::plan::{BiasKind, GemmProblem, KernelChoice, Pass, Plan, Target};
+use crate::plan::{BiasKind, Execution, GemmProblem, KernelChoice, Pass, Plan, Target};
 use crate::tensor::{DType, GroupedTensor, Tensor, TensorSpec};
 
 const INPUTS: &[&str] = &[X, SPLITS, KERNEL];
@@ -77,12 +77,18 @@ impl Function for GroupedLinear {
         target: Target,
         inputs: &InputSpecs,
         needs: &Selection,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String> {
         match check(self, inputs, needs) {
             Ok(Checked { rows, splits, call }) => {
                 let host_splits = splits.on_device.is_none();
-                self.unsupported_call(target, rows, host_splits, call, captured)
+                self.unsupported_call(
+                    target,
+                    rows,
+                    host_splits,
+                    call,
+                    execution == Execution::Captured,
+                )
             }
             Err(error) => Some(error.to_string()),
         }

@@ -7,7 +7,7 @@ use super::function::{AnySaved, Function, FunctionSpecs, Gradients, Selection, S
 use super::value::{InputSpecs, Inputs};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::Target;
+use crate::plan::{Execution, Target};
 use crate::tensor::{GroupedTensor, Tensor};
 
 /// [`Function`] with any kept state.
@@ -26,7 +26,7 @@ pub(super) trait Operation: Debug + Send + Sync {
         target: Target,
         inputs: &InputSpecs,
         needs: &Selection,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String>;
     fn check_forward(
         &self,
@@ -91,9 +91,9 @@ impl<F: Function + 'static> Operation for Erased<F> {
         target: Target,
         inputs: &InputSpecs,
         needs: &Selection,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String> {
-        self.0.unsupported_reason(target, inputs, needs, captured)
+        self.0.unsupported_reason(target, inputs, needs, execution)
     }
 
     fn check_forward(

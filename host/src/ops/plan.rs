@@ -7,7 +7,7 @@ use super::function::{FunctionSpecs, Selection};
 use super::fusion::FusedStage;
 use super::value::InputSpecs;
 use crate::error::Result;
-use crate::plan::Target;
+use crate::plan::{Execution, Target};
 use crate::tensor::TensorSpec;
 
 /// The most plans that a pipeline keeps; the one that was used least recently goes first.
@@ -63,7 +63,7 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) target: Target,
-    pub(super) captured: bool,
+    pub(super) execution: Execution,
     pub(super) x: TensorSpec,
     pub(super) calls: Vec<CallSignature>,
 }
@@ -182,7 +182,7 @@ mod tests {
 
     fn signature(rows: usize) -> Signature {
         let x = TensorSpec { shape: vec![rows, 8], dtype: DType::F32 };
-        Signature { target: Target::CPU, captured: false, x, calls: Vec::new() }
+        Signature { target: Target::CPU, execution: Execution::Eager, x, calls: Vec::new() }
     }
 
     fn planned() -> Planned {

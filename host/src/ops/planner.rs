@@ -10,6 +10,7 @@ use super::operation::Operation;
 use super::plan::{Planned, Refusal, Runner, SequencePlan, Signature};
 use super::value::InputSpecs;
 use crate::error::{Error, Result};
+use crate::plan::Execution;
 
 /// What is planned, and what has been found of it.
 pub(super) struct Planner<'a> {
@@ -76,8 +77,8 @@ impl<'a> Planner<'a> {
                  of the operations before it",
             ));
         }
-        let Signature { target, captured, .. } = *signature;
-        if let Some(reason) = operation.unsupported_reason(target, &inputs, &needs, captured) {
+        let Signature { target, execution, .. } = *signature;
+        if let Some(reason) = operation.unsupported_reason(target, &inputs, &needs, execution) {
             return Err(Error::unsupported(reason));
         }
         self.inputs.push(inputs);
@@ -177,7 +178,7 @@ impl<'a> Planner<'a> {
     }
 
     fn window(&self, range: Range<usize>, direction: Direction) -> Window<'_> {
-        let Signature { target, captured, .. } = *self.signature;
+        let Signature { target, execution, .. } = *self.signature;
         let operation = |index: usize| WindowOperation {
             kind: self.operations[index].kind(),
             inputs: &self.inputs[index],
@@ -186,14 +187,16 @@ impl<'a> Planner<'a> {
             splits_of: self.signature.calls[index].splits_of,
             function: self.operations[index].as_any(),
         };
-        Window { target, captured, direction, operations: range.map(operation).collect() }
+        Window { target, execution, direction, operations: range.map(operation).collect() }
     }
 
     /// In a graph every output needs a buffer.
     fn check_outputs(&self, forward: &[Runner]) -> Result<()> {
         for runner in forward {
             let last = runner.operations.end - 1;
-            if self.signature.captured && !self.signature.calls[last].has_output {
+            if self.signature.execution == Execution::Captured
+                && !self.signature.calls[last].has_output
+            {
                 let error = Error::unsupported(
                     "nothing can be allocated while a graph is recorded; give its output a buffer \
                      with ForwardArguments::output",

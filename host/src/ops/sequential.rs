@@ -16,7 +16,7 @@ use super::planner::Planner;
 use super::value::{Inputs, Value};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::Target;
+use crate::plan::{Execution, Target};
 use crate::splits::Splits;
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -58,11 +58,11 @@ impl Sequential {
     }
 
     /// What a call gives and which stages run, from shapes alone: nothing is allocated or launched,
-    /// and no device is needed. `captured` plans for a graph that records the call.
+    /// and no device is needed.
     ///
     /// ```
     /// use grouped_linear::ops::{ForwardArguments, Sequential};
-    /// use grouped_linear::plan::Target;
+    /// use grouped_linear::plan::{Execution, Target};
     /// # use grouped_linear::*;
     /// # let stream = Device::cpu().stream()?;
     /// # let config = Config { groups: 2, in_features: 8, out_features: 4, dtype: DType::F32 };
@@ -73,11 +73,11 @@ impl Sequential {
     /// let x = TensorSpec { shape: vec![10, 8], dtype: DType::F32 };
     /// let splits = Splits::host(&[4, 6])?;
     /// let arguments = ForwardArguments::new().splits(op, &splits);
-    /// let plan = pipeline.plan(Target::CPU, &x, &arguments, false)?;
+    /// let plan = pipeline.plan(Target::CPU, &x, &arguments, Execution::Eager)?;
     /// assert_eq!(plan.specs[0].output.shape, [10, 4]);
     ///
     /// // The CPU records no graphs.
-    /// let error = pipeline.plan(Target::CPU, &x, &arguments, true).unwrap_err();
+    /// let error = pipeline.plan(Target::CPU, &x, &arguments, Execution::Captured).unwrap_err();
     /// assert!(error.is_unsupported());
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
@@ -89,9 +89,9 @@ impl Sequential {
         target: Target,
         x: &TensorSpec,
         arguments: &ForwardArguments<'_>,
-        captured: bool,
+        execution: Execution,
     ) -> Result<SequencePlan> {
-        let signature = self.signature(target, captured, x.clone(), arguments)?;
+        let signature = self.signature(target, execution, x.clone(), arguments)?;
         Ok(self.planned(signature)?.plan.clone())
     }
 
@@ -115,9 +115,13 @@ impl Sequential {
         x: Tensor,
         arguments: ForwardArguments<'_>,
     ) -> Result<(Tensor, SavedSequence)> {
-        let captured = stream.queue().is_capturing();
+        let execution = match stream.queue().is_capturing() {
+            true => Execution::Captured,
+            false => Execution::Eager,
+        };
         let target = stream.device().target();
-        let planned = self.planned(self.signature(target, captured, (&x).into(), &arguments)?)?;
+        let planned =
+            self.planned(self.signature(target, execution, (&x).into(), &arguments)?)?;
         let mut calls = arguments.into_calls(self.operations.len());
         let operations: Vec<&dyn Operation> = self.operations().collect();
         checks::forward(stream, &operations, &planned, &x, &calls)?;
@@ -142,7 +146,7 @@ impl Sequential {
     fn signature(
         &self,
         target: Target,
-        captured: bool,
+        execution: Execution,
         x: TensorSpec,
         arguments: &ForwardArguments<'_>,
     ) -> Result<Signature> {
@@ -167,7 +171,7 @@ impl Sequential {
                 splits_of,
             });
         }
-        Ok(Signature { target, captured, x, calls })
+        Ok(Signature { target, execution, x, calls })
     }
 
     fn planned(&self, signature: Signature) -> Result<Arc<Planned>> {

@@ -7,7 +7,7 @@ use super::{
     ForwardArguments, Function, FunctionSpecs, Gradient, Gradients, InputSpecs, Inputs, Named,
     OpId, Selection, Sequential, Sinks,
 };
-use crate::plan::Target;
+use crate::plan::{Execution, Target};
 use crate::tensor::{HostMemory, Memory};
 use crate::{DType, Device, Result, Stream, Tensor};
 
@@ -54,7 +54,7 @@ impl Function for Probe {
         _: Target,
         _: &InputSpecs,
         _: &Selection,
-        _: bool,
+        _: Execution,
     ) -> Option<String> {
         None
     }

@@ -1,6 +1,7 @@
 //! What will run, as plain data. Everything that can be refused without reading device memory is
 //! refused here; carrying out a plan can fail only through the driver or through device splits.
 
+mod execution;
 mod operands;
 mod overlaps;
 mod problem;
@@ -12,6 +13,7 @@ use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
 pub use grouped_linear_kernels::variants::Role;
 use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
 
+pub use self::execution::Execution;
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
     CastOperands, DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, HistoryOperands,
