@@ -2,11 +2,12 @@
 //! one flat buffer.
 
 use grouped_linear::{
-    BackwardOptions, DType, GradSink, GroupedTensor, Result, SelectedGrads, Stream, Tensor,
+    BackwardOptions, DType, GradSink, GroupedTensor, ParamLayout, Result, SelectedGrads, Stream,
+    Tensor,
 };
 
 use crate::engines::Test;
-use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, same, sum};
+use crate::exact::{K, LAYOUTS, Model, N, Numbers, read, same, sum};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("two backwards of tied weights add up", |e, s| tied_weights(s).expect(e)),
@@ -23,6 +24,17 @@ fn numbers() -> Numbers {
     Numbers::new(&SPLITS, 2, 1)
 }
 
+/// A buffer of NaN for a gradient, of this shape per group.
+fn poisoned(
+    stream: &Stream,
+    layout: ParamLayout,
+    shape: &[usize],
+    dtype: DType,
+) -> Result<GroupedTensor> {
+    let (groups, count) = (SPLITS.len(), shape.iter().product::<usize>());
+    GroupedTensor::from_f32(stream, layout, groups, shape, dtype, &vec![f32::NAN; groups * count])
+}
+
 fn sinks<'a>(dw: GradSink<'a>, db: GradSink<'a>) -> BackwardOptions<'a> {
     BackwardOptions { dw: dw.into(), db: Some(db), ..BackwardOptions::default() }
 }
@@ -35,8 +47,9 @@ fn tied_weights(stream: &Stream) -> Result<()> {
         let there = Model::of(stream, here.layer.clone(), &second)?;
         let groups = SPLITS.len();
         let (before_w, before_b) = (vec![5.0; groups * N * K], vec![-3.0; groups * N]);
-        let mut dw = grouped(stream, layout, &[groups, N, K], DType::F32, &before_w)?;
-        let mut db = grouped(stream, layout, &[groups, N], DType::F32, &before_b)?;
+        let mut dw =
+            GroupedTensor::from_f32(stream, layout, groups, &[N, K], DType::F32, &before_w)?;
+        let mut db = GroupedTensor::from_f32(stream, layout, groups, &[N], DType::F32, &before_b)?;
         // Both uses come before either backward, as in a model.
         let (_, saved_here) = here.forward(stream)?;
         let (_, saved_there) = there.forward(stream)?;
@@ -52,15 +65,13 @@ fn tied_weights(stream: &Stream) -> Result<()> {
 }
 
 fn microbatches(stream: &Stream) -> Result<()> {
-    let groups = SPLITS.len();
     for layout in LAYOUTS {
         let first = numbers();
         let batches =
             [first.clone(), first.others(&[1, 1, 1, 1], 0, 3), first.others(&[0, 0, 9, 0], 0, 4)];
         let layer = Model::new(stream, &first, DType::Bf16, layout)?.layer;
-        let nan = |count: usize| vec![f32::NAN; count];
-        let mut dw = grouped(stream, layout, &[groups, N, K], DType::F32, &nan(groups * N * K))?;
-        let mut db = grouped(stream, layout, &[groups, N], DType::F32, &nan(groups * N))?;
+        let nan = |shape| poisoned(stream, layout, shape, DType::F32);
+        let (mut dw, mut db) = (nan(&[N, K])?, nan(&[N])?);
         // The second step must not see the first.
         for step in 0..2 {
             for (number, batch) in batches.iter().enumerate() {
@@ -79,10 +90,12 @@ fn microbatches(stream: &Stream) -> Result<()> {
 /// BF16 has steps of 8 at 1000, so a sum that was BF16 on its way would show.
 fn wide_main_grad(stream: &Stream) -> Result<()> {
     let (numbers, groups) = (numbers(), SPLITS.len());
-    let model = Model::new(stream, &numbers, DType::Bf16, Layout::Packed)?;
+    let model = Model::new(stream, &numbers, DType::Bf16, ParamLayout::Packed)?;
     let before = [vec![1000.5; groups * N * K], vec![2000.25; groups * N]];
-    let mut dw = grouped(stream, Layout::Packed, &[groups, N, K], DType::F32, &before[0])?;
-    let mut db = grouped(stream, Layout::Packed, &[groups, N], DType::F32, &before[1])?;
+    let grouped = |shape: &[usize], values| {
+        GroupedTensor::from_f32(stream, ParamLayout::Packed, groups, shape, DType::F32, values)
+    };
+    let (mut dw, mut db) = (grouped(&[N, K], &before[0])?, grouped(&[N], &before[1])?);
     model.step(stream, sinks(GradSink::Accumulate(&mut dw), GradSink::Accumulate(&mut db)))?;
     same("dw", &read(stream, &dw)?, &sum(&[before[0].clone(), numbers.dw()]));
     same("db", &read(stream, &db)?, &sum(&[before[1].clone(), numbers.db()]));
@@ -100,7 +113,7 @@ fn other_types(stream: &Stream) -> Result<()> {
         (DType::F32, DType::F32),
     ] {
         let what = format!("{layer} into {sink}");
-        let model = Model::new(stream, &numbers, layer, Layout::Packed)?;
+        let model = Model::new(stream, &numbers, layer, ParamLayout::Packed)?;
         let mut dw = GroupedTensor::packed(Tensor::zeros(stream, &[groups, N, K], sink)?)?;
         let mut db = GroupedTensor::packed(Tensor::zeros(stream, &[groups, N], sink)?)?;
         for sinks in [
@@ -123,9 +136,8 @@ fn overwrite(stream: &Stream) -> Result<()> {
     let (numbers, groups) = (numbers(), SPLITS.len());
     for layout in LAYOUTS {
         let model = Model::new(stream, &numbers, DType::Bf16, layout)?;
-        let nan = |count: usize| vec![f32::NAN; count];
-        let mut dw = grouped(stream, layout, &[groups, N, K], DType::Bf16, &nan(groups * N * K))?;
-        let mut db = grouped(stream, layout, &[groups, N], DType::Bf16, &nan(groups * N))?;
+        let nan = |shape| poisoned(stream, layout, shape, DType::Bf16);
+        let (mut dw, mut db) = (nan(&[N, K])?, nan(&[N])?);
         let sinks = sinks(GradSink::Overwrite(&mut dw), GradSink::Overwrite(&mut db));
         let SelectedGrads { dw: Some(dw_again), db: Some(db_again), .. } =
             model.step(stream, sinks)?

@@ -3,12 +3,12 @@
 use grouped_linear::conformance::Generator;
 use grouped_linear::{
     BackwardOptions, BiasUse, Config, DType, ForwardOptions, GradSink, GroupedLinear,
-    GroupedTensor, Result, RowSink, Splits, Stream, Tensor,
+    GroupedTensor, ParamLayout, Result, RowSink, Splits, Stream, Tensor,
 };
 use half::bf16;
 
 use crate::engines::Test;
-use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, same};
+use crate::exact::{K, LAYOUTS, Model, N, Numbers, read, same};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("outputs are written in place, inside a larger arena", |e, s| in_place(s).expect(e)),
@@ -68,7 +68,7 @@ fn in_place(stream: &Stream) -> Result<()> {
         for tail in [0, 3] {
             let what = |name: &str| format!("{name} in {dtype}, tail {tail}");
             let numbers = Numbers::new(&[2, 0, 5], tail, 21);
-            let model = Model::new(stream, &numbers, dtype, Layout::Packed)?;
+            let model = Model::new(stream, &numbers, dtype, ParamLayout::Packed)?;
             let rows = numbers.rows;
             let mut y = Lent::new(stream, &[rows, N], dtype)?;
             let mut dx = Lent::new(stream, &[rows, K], dtype)?;
@@ -99,7 +99,7 @@ fn check_step(
     what: &str,
     numbers: &Numbers,
     dtype: DType,
-    layout: Layout,
+    layout: ParamLayout,
 ) -> Result<()> {
     let model = Model::new(stream, numbers, dtype, layout)?;
     let live = |tensor: &Tensor, columns: usize| -> Result<Vec<f32>> {
@@ -134,13 +134,12 @@ fn empty_experts(stream: &Stream) -> Result<()> {
         let numbers = Numbers::new(&splits, 0, 23);
         check_step(stream, &what, &numbers, DType::Bf16, layout)?;
         let model = Model::new(stream, &numbers, DType::Bf16, layout)?;
-        let (dw_shape, db_shape) = ([3, N, K], [3, N]);
         for (before, number) in [(f32::NAN, 0), (2.0, 1)] {
             let part = |shape: &[usize]| {
-                let values = vec![before; shape.iter().product()];
-                grouped(stream, layout, shape, DType::F32, &values)
+                let values = vec![before; 3 * shape.iter().product::<usize>()];
+                GroupedTensor::from_f32(stream, layout, 3, shape, DType::F32, &values)
             };
-            let (mut dw, mut db) = (part(&dw_shape)?, part(&db_shape)?);
+            let (mut dw, mut db) = (part(&[N, K])?, part(&[N])?);
             let options = BackwardOptions {
                 dw: GradSink::microbatch(&mut dw, number).into(),
                 db: Some(GradSink::microbatch(&mut db, number)),
@@ -212,14 +211,14 @@ fn same_bits(stream: &Stream) -> Result<()> {
         let live = values.iter_mut().filter(|value| !value.is_nan());
         live.for_each(|value| *value = generator.value());
     }
-    let model = Model::new(stream, &numbers, DType::Bf16, Layout::Packed)?;
+    let model = Model::new(stream, &numbers, DType::Bf16, ParamLayout::Packed)?;
     let live = numbers.live_rows();
     let run = || -> Result<Vec<Vec<u32>>> {
         let part = |shape: &[usize]| {
-            let values = vec![0.0; shape.iter().product()];
-            grouped(stream, Layout::Packed, shape, DType::F32, &values)
+            let values = vec![0.0; 3 * shape.iter().product::<usize>()];
+            GroupedTensor::from_f32(stream, ParamLayout::Packed, 3, shape, DType::F32, &values)
         };
-        let (mut dw, mut db) = (part(&[3, N, K])?, part(&[3, N])?);
+        let (mut dw, mut db) = (part(&[N, K])?, part(&[N])?);
         let options = model.row_scaled();
         let (y, saved) = model.layer.forward(stream, &model.x, &model.splits, options)?;
         let options = BackwardOptions {

@@ -2,12 +2,12 @@
 //! add up to.
 
 use grouped_linear::{
-    BackwardOptions, DType, GradSink, GroupedTensor, Needs, Result, SelectedGrads, Stream, Tensor,
-    Wgrad, WgradStore,
+    BackwardOptions, DType, GradSink, GroupedTensor, Needs, ParamLayout, Result, SelectedGrads,
+    Stream, Tensor, Wgrad, WgradStore,
 };
 
 use crate::engines::Test;
-use crate::exact::{K, LAYOUTS, Layout, Model, N, Numbers, grouped, read, same, sum};
+use crate::exact::{K, LAYOUTS, Model, N, Numbers, read, same, sum};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("delay changes nothing but the time of dw", |e, s| all_but_dw(s).expect(e)),
@@ -63,7 +63,8 @@ fn tied_weights(stream: &Stream) -> Result<()> {
         let here = Model::new(stream, &first, DType::Bf16, layout)?;
         let there = Model::of(stream, here.layer.clone(), &second)?;
         let before = vec![7.0; GROUPS * N * K];
-        let mut main_grad = grouped(stream, layout, &[GROUPS, N, K], DType::F32, &before)?;
+        let mut main_grad =
+            GroupedTensor::from_f32(stream, layout, GROUPS, &[N, K], DType::F32, &before)?;
         let mut store = WgradStore::new();
         for model in [&here, &there] {
             store.extend(model.step(stream, DELAYED)?.pending);
@@ -81,7 +82,7 @@ fn tied_weights(stream: &Stream) -> Result<()> {
 fn in_order(stream: &Stream) -> Result<()> {
     let first = Numbers::new(&SPLITS, 0, 8);
     let all = [first.clone(), first.others(&[1, 2, 3], 0, 9), first.others(&[0, 0, 0], 4, 10)];
-    let layer = Model::new(stream, &first, DType::Bf16, Layout::Packed)?.layer;
+    let layer = Model::new(stream, &first, DType::Bf16, ParamLayout::Packed)?.layer;
     let mut store = WgradStore::new();
     for numbers in &all {
         let model = Model::of(stream, layer.clone(), numbers)?;
@@ -98,7 +99,7 @@ fn in_order(stream: &Stream) -> Result<()> {
 /// Nor weights that are still what they were: it reads tokens and output gradient alone.
 fn outlives_its_layer(stream: &Stream) -> Result<()> {
     let numbers = Numbers::new(&SPLITS, 0, 11);
-    let model = Model::new(stream, &numbers, DType::Bf16, Layout::Packed)?;
+    let model = Model::new(stream, &numbers, DType::Bf16, ParamLayout::Packed)?;
     let mut options = model.row_scaled();
     options.needs = Needs { dx: false, ..Needs::default() };
     let (_, saved) = model.layer.forward(stream, &model.x, &model.splits, options)?;

@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::{
-    BackwardOptions, BiasUse, Config, DType, ForwardOptions, GroupedLinear, GroupedTensor, Result,
-    Saved, SelectedGrads, Splits, Stream, Tensor,
+    BackwardOptions, BiasUse, Config, DType, ForwardOptions, GroupedLinear, GroupedTensor,
+    ParamLayout, Result, Saved, SelectedGrads, Splits, Stream, Tensor,
 };
 
 /// K; a multiple of 8, so that 16-bit types take the tensor-core kernels.
@@ -15,13 +15,7 @@ pub(crate) const K: usize = 24;
 pub(crate) const N: usize = 16;
 
 /// Where parameters and their gradients lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    Packed,
-    Discrete,
-}
-
-pub(crate) const LAYOUTS: [Layout; 2] = [Layout::Packed, Layout::Discrete];
+pub(crate) const LAYOUTS: [ParamLayout; 2] = [ParamLayout::Packed, ParamLayout::Discrete];
 
 /// Numbers of one forward and backward, on the host.
 #[derive(Clone)]
@@ -146,12 +140,15 @@ impl Model {
         stream: &Stream,
         numbers: &Numbers,
         dtype: DType,
-        layout: Layout,
+        layout: ParamLayout,
     ) -> Result<Self> {
         let groups = numbers.groups();
         let config = Config { groups, in_features: K, out_features: N, dtype };
-        let weights = grouped(stream, layout, &[groups, N, K], dtype, &numbers.weights)?;
-        let bias = grouped(stream, layout, &[groups, N], dtype, &numbers.bias)?;
+        let parameter = |shape: &[usize], values: &[f32]| {
+            GroupedTensor::from_f32(stream, layout, groups, shape, dtype, values)
+        };
+        let (weights, bias) =
+            (parameter(&[N, K], &numbers.weights)?, parameter(&[N], &numbers.bias)?);
         let layer = GroupedLinear::new(stream, config, weights, Some(bias))?;
         Self::of(stream, layer, numbers)
     }
@@ -186,27 +183,6 @@ impl Model {
     ) -> Result<SelectedGrads> {
         let (_, saved) = self.forward(stream)?;
         self.layer.backward_with(stream, saved, &self.dy, options)
-    }
-}
-
-/// `[groups, …]` in one tensor, or a tensor per group.
-pub(crate) fn grouped(
-    stream: &Stream,
-    layout: Layout,
-    shape: &[usize],
-    dtype: DType,
-    values: &[f32],
-) -> Result<GroupedTensor> {
-    let packed = Tensor::from_f32(stream, shape, dtype, values)?;
-    match layout {
-        Layout::Packed => GroupedTensor::packed(packed),
-        Layout::Discrete => {
-            let length = shape[1..].iter().product();
-            let tensors = values
-                .chunks(length)
-                .map(|values| Tensor::from_f32(stream, &shape[1..], dtype, values));
-            GroupedTensor::discrete(stream, tensors.collect::<Result<_>>()?)
-        }
     }
 }
 

@@ -2,12 +2,12 @@
 
 use grouped_linear::{
     BackwardOptions, BiasUse, Config, DType, DeviceKind, ForwardOptions, GroupedLinear,
-    GroupedTensor, KernelChoice, LayerSpecs, Needs, Result, SavedBytes, Splits, Stream, Tensor,
-    TensorSpec,
+    GroupedTensor, KernelChoice, LayerSpecs, Needs, ParamLayout, Result, SavedBytes, Splits,
+    Stream, Tensor, TensorSpec,
 };
 
 use crate::engines::Test;
-use crate::exact::{K, Layout, Model, N, Numbers};
+use crate::exact::{K, Model, N, Numbers};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("what is inferred is given, what nobody needs is not kept", |e, s| inferred(s).expect(e)),
@@ -26,7 +26,7 @@ fn all_needs() -> impl Iterator<Item = Needs> {
 
 fn inferred(stream: &Stream) -> Result<()> {
     let numbers = Numbers::new(&SPLITS, 1, 31);
-    let with_bias = Model::new(stream, &numbers, DType::Bf16, Layout::Packed)?;
+    let with_bias = Model::new(stream, &numbers, DType::Bf16, ParamLayout::Packed)?;
     let (config, weights) = (with_bias.layer.config(), with_bias.layer.weights().clone());
     let without = GroupedLinear::new(stream, config, weights, None)?;
     let without = Model::of(stream, without, &numbers)?;

@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use grouped_linear::{DType, Device, Result, Stream};
+use grouped_linear::{DType, Device, ParamLayout, Result, Stream};
 
 use crate::engines::Test;
-use crate::exact::{K, Layout, Model, N, Numbers, read, same};
+use crate::exact::{K, Model, N, Numbers, read, same};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("two streams by turns do not disturb each other", |e, s| by_turns(s).expect(e)),
@@ -21,7 +21,7 @@ const STEPS: u64 = 3;
 fn step(stream: &Stream, number: u64) -> Result<()> {
     let splits = [[3, 0, 5], [0, 9, 1], [40, 0, 0], [1, 1, 130]][(number % 4) as usize];
     let numbers = Numbers::new(&splits, 1, 40 + number);
-    let model = Model::new(stream, &numbers, DType::Bf16, Layout::Discrete)?;
+    let model = Model::new(stream, &numbers, DType::Bf16, ParamLayout::Discrete)?;
     let (y, saved) = model.forward(stream)?;
     let grads = model.layer.backward(stream, saved, &model.dy)?;
     let live = numbers.live_rows();
@@ -38,8 +38,9 @@ fn by_turns(stream: &Stream) -> Result<()> {
     let other = stream.device().stream()?;
     let numbers = [Numbers::new(&[3, 0, 5], 1, 51), Numbers::new(&[0, 9, 1], 0, 52)];
     let streams = [stream, &other];
-    let model =
-        |index: usize| Model::new(streams[index], &numbers[index], DType::Bf16, Layout::Packed);
+    let model = |index: usize| {
+        Model::new(streams[index], &numbers[index], DType::Bf16, ParamLayout::Packed)
+    };
     let models = [model(0)?, model(1)?];
     let (y0, saved0) = models[0].forward(stream)?;
     let (y1, saved1) = models[1].forward(&other)?;
