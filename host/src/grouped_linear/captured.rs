@@ -9,7 +9,7 @@ use super::sink::{GradSink, RowSink, Wgrad};
 use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, SelectedGrads};
 use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
-use crate::plan::KernelChoice;
+use crate::plan::{Execution, KernelChoice};
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, Tensor};
 
@@ -171,7 +171,9 @@ impl CapturedLayer {
         }
         let rows = x.shape().first().copied().unwrap_or(0);
         let target = stream.device().target();
-        if let Some(why) = self.layer.unsupported_reason(target, rows, splits, &options, true) {
+        if let Some(why) =
+            self.layer.unsupported_reason(target, rows, splits, &options, Execution::Captured)
+        {
             return Err(Error::unsupported(why));
         }
         let layer = &self.layer;

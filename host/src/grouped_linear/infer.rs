@@ -4,7 +4,8 @@
 use super::forward::{BiasMode, CallSpec, Needs};
 use super::{Config, ForwardOptions, GroupedLinear};
 use crate::plan::{
-    BiasKind, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Plan, Problem, Target,
+    BiasKind, DbiasProblem, DscalesProblem, Execution, GemmProblem, KernelChoice, Pass, Plan,
+    Problem, Target,
 };
 use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
 use crate::tensor::{DType, TensorSpec};
@@ -110,8 +111,8 @@ impl GroupedLinear {
         }
     }
 
-    /// Why forward and the gradients that `options` ask for cannot run on `target`, or cannot be
-    /// recorded there in a graph; `None` if they can. (Recording also needs outputs that exist:
+    /// Why forward and the gradients that `options` ask for cannot be executed so on `target`; `None`
+    /// if they can. (Recording also needs outputs that exist:
     /// nothing is allocated in a graph.) Nothing is launched.
     ///
     /// ```
@@ -120,13 +121,16 @@ impl GroupedLinear {
     /// # let config = Config { groups: 2, in_features: 7, out_features: 4, dtype: DType::Bf16 };
     /// # let weights = GroupedTensor::packed(Tensor::zeros(&stream, &[2, 4, 7], DType::Bf16)?)?;
     /// # let layer = GroupedLinear::new(&stream, config, weights, None)?;
-    /// use grouped_linear::plan::{GpuTarget, Target};
+    /// use grouped_linear::plan::{Execution, GpuTarget, Target};
     /// let gpu = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
     /// let (splits, options) = (Splits::host(&[4, 6])?, ForwardOptions::default());
-    /// let why = |target, captured| layer.unsupported_reason(target, 10, &splits, &options, captured);
-    /// assert_eq!(why(Target::CPU, false), None);
-    /// assert!(why(Target::CPU, true).unwrap().contains("graph"));
-    /// assert!(why(Target { gpu: Some(gpu) }, false).unwrap().contains("multiples of 8"));
+    /// let why = |target, execution| {
+    ///     layer.unsupported_reason(target, 10, &splits, &options, execution)
+    /// };
+    /// assert_eq!(why(Target::CPU, Execution::Eager), None);
+    /// assert!(why(Target::CPU, Execution::Captured).unwrap().contains("graph"));
+    /// let reason = why(Target { gpu: Some(gpu) }, Execution::Eager).unwrap();
+    /// assert!(reason.contains("multiples of 8"));
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
     pub fn unsupported_reason(
@@ -135,10 +139,10 @@ impl GroupedLinear {
         rows: usize,
         splits: &Splits,
         options: &ForwardOptions<'_>,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String> {
         let host_splits = splits.counts().is_some();
-        self.unsupported_call(target, rows, host_splits, options.into(), captured)
+        self.unsupported_call(target, rows, host_splits, options.into(), execution)
     }
 
     pub(crate) fn unsupported_call(
@@ -147,8 +151,9 @@ impl GroupedLinear {
         rows: usize,
         host_splits: bool,
         call: CallSpec,
-        captured: bool,
+        execution: Execution,
     ) -> Option<String> {
+        let captured = execution == Execution::Captured;
         if captured && target.gpu.is_none() {
             return Some("the CPU reference records no graphs".to_owned());
         }

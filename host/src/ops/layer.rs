@@ -82,13 +82,7 @@ impl Function for GroupedLinear {
         match check(self, inputs, needs) {
             Ok(Checked { rows, splits, call }) => {
                 let host_splits = splits.on_device.is_none();
-                self.unsupported_call(
-                    target,
-                    rows,
-                    host_splits,
-                    call,
-                    execution == Execution::Captured,
-                )
+                self.unsupported_call(target, rows, host_splits, call, execution)
             }
             Err(error) => Some(error.to_string()),
         }
