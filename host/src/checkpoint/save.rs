@@ -106,24 +106,6 @@ fn save_part(
     Ok(saved.collect())
 }
 
-impl View for &SavedTensor {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes[self.range.clone()])
-    }
-
-    fn data_len(&self) -> usize {
-        self.range.len()
-    }
-}
-
 impl View for SavedTensor {
     fn dtype(&self) -> Dtype {
         self.dtype

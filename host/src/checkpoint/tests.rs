@@ -154,9 +154,9 @@ fn every_layout_is_saved_under_either_naming() {
             let other = write(&bits.file("", Naming::PACKED), None);
             let layer = load(stream, &open(&other).unwrap(), "", config, layouts).expect(case);
             let saved = save(stream, &layer, PREFIX, naming).expect(case);
-            let by_reference: Vec<_> = saved.iter().map(|(name, tensor)| (name, tensor)).collect();
             let want = write(&bits.file(PREFIX, naming), None);
-            assert_eq!(safetensors::serialize(by_reference, None).unwrap(), want, "{case}");
+            // A clone is a handle, so one can be written more than once.
+            assert_eq!(safetensors::serialize(saved.clone(), None).unwrap(), want, "{case}");
             assert_eq!(safetensors::serialize(saved, None).unwrap(), want, "{case}");
         });
     }
