@@ -1,14 +1,12 @@
 //! Files that do not hold the layer that is asked for: a refusal names the tensor.
 
 use grouped_linear::checkpoint::{self, Layouts, Naming, safetensors};
-#[cfg(feature = "emulator")]
-use grouped_linear::{Arch, Device, DeviceKind};
 use grouped_linear::{Config, DType, GroupedLinear, GroupedTensor, ParamLayout, Result, Stream};
 use safetensors::tensor::Dtype::{self, BF16, F16, F32, I32};
 use safetensors::tensor::TensorView;
 
 use crate::fitting::{K, N};
-use crate::{INVALID, Refusal};
+use crate::{INVALID, Refusal, other_device};
 
 const EXPERTS: usize = 8;
 const PREFIX: &str = "experts.";
@@ -81,15 +79,6 @@ fn layer(stream: &Stream, bias: Option<DType>) -> Result<GroupedLinear> {
 
 fn load_into(stream: &Stream, file: &File, layer: &GroupedLinear) -> Result<()> {
     checkpoint::load_into(stream, &checkpoint::open(&bytes(file))?, PREFIX, layer)
-}
-
-/// A stream of another device.
-#[cfg(feature = "emulator")]
-fn elsewhere(stream: &Stream) -> Result<Stream> {
-    match stream.device().id().kind {
-        DeviceKind::Cpu => Device::emulated(Arch::Sm90a)?.stream(),
-        _ => Device::cpu().stream(),
-    }
 }
 
 pub(crate) const CHECKPOINTS: &[Refusal] = &[
@@ -197,12 +186,12 @@ pub(crate) const CHECKPOINTS: &[Refusal] = &[
     }),
     #[cfg(feature = "emulator")]
     ("into a layer on another device", "weights lies on", INVALID, |s| {
-        let layer = layer(&elsewhere(s)?, None)?;
+        let layer = layer(&other_device::stream(s).expect("an emulated GPU"), None)?;
         load_into(s, &packed().into_iter().take(1).collect(), &layer)
     }),
     #[cfg(feature = "emulator")]
     ("saving from another device", "tensor lies on", INVALID, |s| {
-        let layer = layer(&elsewhere(s)?, None)?;
+        let layer = layer(&other_device::stream(s).expect("an emulated GPU"), None)?;
         checkpoint::save(s, &layer, PREFIX, Naming::PACKED).map(drop)
     }),
     ("converting with an expert missing", "weight0 is missing, although", INVALID, |_| {

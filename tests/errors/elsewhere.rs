@@ -4,13 +4,13 @@ use grouped_linear::functional::{
     DbiasArgs, DgradArgs, FpropArgs, GemmOptions, dbias, dgrad, dscales, fprop, wgrad,
 };
 use grouped_linear::{
-    BackwardOptions, Config, DType, Device, DeviceKind, Factor, ForwardOptions, GradSink,
-    GroupedLinear, GroupedTensor, Result, RowSink, Splits, Stream, Tensor,
+    BackwardOptions, Config, DType, Factor, ForwardOptions, GradSink, GroupedLinear, GroupedTensor,
+    Result, RowSink, Splits, Stream, Tensor,
 };
 
-use crate::INVALID;
 use crate::engines::Test;
 use crate::fitting::{Fitting, GROUPS, K, N, ROWS, floats, packed};
+use crate::{INVALID, other_device};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("operands on another device are refused by name", operands_are_refused),
@@ -134,18 +134,6 @@ fn backward(stream: &Stream, options: BackwardOptions<'_>) -> Result<()> {
     layer.backward_with(stream, saved, &dy, options).map(drop)
 }
 
-/// A stream of another device: of the CPU, and for the CPU of an emulated GPU, where there are any.
-fn elsewhere(stream: &Stream) -> Option<Stream> {
-    if stream.device().id().kind != DeviceKind::Cpu {
-        return Device::cpu().stream().ok();
-    }
-    #[cfg(feature = "emulator")]
-    let other = Device::emulated(grouped_linear::Arch::Sm90a);
-    #[cfg(not(feature = "emulator"))]
-    let other = Device::cuda(0);
-    other.and_then(|device| device.stream()).ok()
-}
-
 fn operands_are_refused(engine: &str, stream: &Stream) {
     strangers_are_refused(OPERANDS, engine, stream);
 }
@@ -155,7 +143,7 @@ fn layers_are_refused(engine: &str, stream: &Stream) {
 }
 
 fn strangers_are_refused(table: &[Stranger], engine: &str, stream: &Stream) {
-    let Some(other) = elsewhere(stream) else { return };
+    let Some(other) = other_device::stream(stream) else { return };
     for (number, (name, attempt)) in table.iter().enumerate() {
         let what = format!("{engine}: {name}, row {number}");
         let error = attempt(stream, &other).expect_err(&what);

@@ -15,6 +15,8 @@ mod elsewhere;
 mod engines;
 mod fitting;
 mod layer;
+#[path = "../other_device.rs"]
+mod other_device;
 mod views;
 
 use std::process::ExitCode;

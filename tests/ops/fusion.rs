@@ -12,20 +12,27 @@ use grouped_linear::ops::{
 use grouped_linear::plan::Execution;
 use grouped_linear::{DType, Error, GroupedLinear, Result, Saved, Splits, Stream, Tensor};
 
+use crate::engines::Test;
 use crate::pipeline::Mlp;
 use crate::relu::{Output, Relu};
-use crate::{ROWS, SPLITS, Test};
+use crate::{ROWS, SPLITS};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    ("a fusion of both passes gives the same results", |s| same(s, Passes::Both)),
-    ("a fusion of forward gives the same results", |s| same(s, Passes::Forward)),
-    ("a fusion of backward gives the same results", |s| same(s, Passes::Backward)),
-    ("a refused fusion falls to the operations", refused),
-    ("a fused backward that cannot fill a buffer falls to the operations", falls_back),
-    ("a fused forward keeps nothing for frozen operations", frozen),
-    ("a sink that asks for a new tensor stands in no fusion's way", new_tensors),
-    ("a stage that gives too little is refused, with its operation", too_little),
-    ("of two rules the first fuses, and the rest stays", windows),
+    ("a fusion of both passes gives the same results", |e, s| same(s, Passes::Both).expect(e)),
+    ("a fusion of forward gives the same results", |e, s| same(s, Passes::Forward).expect(e)),
+    ("a fusion of backward gives the same results", |e, s| same(s, Passes::Backward).expect(e)),
+    ("a refused fusion falls to the operations", |e, s| refused(s).expect(e)),
+    ("a fused backward that cannot fill a buffer falls to the operations", |e, s| {
+        falls_back(s).expect(e)
+    }),
+    ("a fused forward keeps nothing for frozen operations", |e, s| frozen(s).expect(e)),
+    ("a sink that asks for a new tensor stands in no fusion's way", |e, s| {
+        new_tensors(s).expect(e)
+    }),
+    ("a stage that gives too little is refused, with its operation", |e, s| {
+        too_little(s).expect(e)
+    }),
+    ("of two rules the first fuses, and the rest stays", |e, s| windows(s).expect(e)),
 ];
 
 /// How often fused stages have run.

@@ -1,11 +1,16 @@
-//! Functions driven by an engine, and pipelines of them, on every engine.
+//! Functions driven by an autodiff engine (a tape), and pipelines of them, on every device that this
+//! crate computes on.
 //!
 //! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
 
 #[cfg(feature = "emulator")]
 mod capture;
+#[path = "../engines.rs"]
+mod engines;
 mod fusion;
 mod memory;
+#[path = "../other_device.rs"]
+mod other_device;
 mod pipeline;
 mod placement;
 mod refusals;
@@ -13,20 +18,16 @@ mod relu;
 mod tape;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use grouped_linear::conformance::{Generator, engines};
-use grouped_linear::{
-    Config, DType, Device, DeviceKind, GroupedLinear, GroupedTensor, Result, Splits, Stream, Tensor,
-};
-use libtest_mimic::{Arguments, Completion, Trial};
+use grouped_linear::conformance::Generator;
+use grouped_linear::{Config, DType, GroupedLinear, GroupedTensor, Result, Splits, Stream, Tensor};
+use libtest_mimic::Arguments;
+
+use crate::engines::on_engines;
 
 pub(crate) const GROUPS: usize = 3;
 pub(crate) const SPLITS: [usize; GROUPS] = [2, 0, 3];
 pub(crate) const ROWS: usize = 5;
-
-/// What is tried on a stream of an engine; it panics or fails.
-pub(crate) type Test = fn(&Stream) -> Result<()>;
 
 pub(crate) fn splits() -> Splits {
     Splits::host(&SPLITS).expect("small")
@@ -51,18 +52,6 @@ pub(crate) fn layer(
     GroupedLinear::new(stream, config, packed(&[GROUPS, n, k], seed)?, bias)
 }
 
-/// A stream of another device: of the CPU, and for the CPU of an emulated GPU, where there are any.
-pub(crate) fn elsewhere(stream: &Stream) -> Option<Stream> {
-    if stream.device().id().kind != DeviceKind::Cpu {
-        return Device::cpu().stream().ok();
-    }
-    #[cfg(feature = "emulator")]
-    let other = Device::emulated(grouped_linear::Arch::Sm90a);
-    #[cfg(not(feature = "emulator"))]
-    let other = Device::cuda(0);
-    other.and_then(|device| device.stream()).ok()
-}
-
 fn main() -> ExitCode {
     let tests = [
         tape::TESTS,
@@ -71,25 +60,9 @@ fn main() -> ExitCode {
         refusals::TESTS,
         placement::TESTS,
         fusion::TESTS,
-    ]
-    .concat();
-    let mut trials = Vec::new();
-    for engine in engines().into_iter().map(Arc::new) {
-        for (number, &(name, test)) in tests.iter().enumerate() {
-            let engine = engine.clone();
-            let name = format!("{}: {name}", engine.name);
-            trials.push(Trial::ignorable_test(name, move || match engine.device_for(number) {
-                Err(reason) => Ok(Completion::ignored_with(reason)),
-                Ok(device) => {
-                    let stream = device.stream()?;
-                    test(&stream)?;
-                    stream.synchronize()?;
-                    Ok(Completion::Completed)
-                }
-            }));
-        }
-    }
+    ];
+    let trials = on_engines(&tests.concat());
     #[cfg(feature = "emulator")]
-    trials.extend(capture::trials());
+    let trials = trials.into_iter().chain(capture::trials()).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

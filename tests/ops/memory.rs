@@ -9,14 +9,17 @@ use grouped_linear::ops::{
 use grouped_linear::plan::{Execution, Target};
 use grouped_linear::{Result, Stream, Tensor, TensorSpec};
 
+use crate::engines::Test;
 use crate::pipeline::Mlp;
 use crate::relu::Relu;
-use crate::{ROWS, Test, splits};
+use crate::{ROWS, splits};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    ("only what is needed is kept", kept),
-    ("an output that cannot be allocated is refused with its operation", too_large),
-    ("what is kept is released as backward goes", released),
+    ("only what is needed is kept", |e, s| kept(s).expect(e)),
+    ("an output that cannot be allocated is refused with its operation", |e, s| {
+        too_large(s).expect(e)
+    }),
+    ("what is kept is released as backward goes", |e, s| released(s).expect(e)),
 ];
 
 const K: usize = 8;

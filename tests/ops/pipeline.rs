@@ -10,16 +10,19 @@ use grouped_linear::{
     Result, Splits, Stream, Tensor, TensorSpec,
 };
 
+use crate::engines::Test;
 use crate::relu::Relu;
-use crate::{GROUPS, ROWS, Test, layer, splits, tensor};
+use crate::{GROUPS, ROWS, layer, splits, tensor};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    ("a pipeline computes what its layers compute", same_as_layers),
-    ("buffers are filled", buffers),
-    ("a delayed gradient, and weights that two layers share", delayed_and_shared),
-    ("frozen operations end backward", frozen),
-    ("calls of one signature share a plan", plans),
-    ("a plan needs no device", inferred),
+    ("a pipeline computes what its layers compute", |e, s| same_as_layers(s).expect(e)),
+    ("buffers are filled", |e, s| buffers(s).expect(e)),
+    ("a delayed gradient, and weights that two layers share", |e, s| {
+        delayed_and_shared(s).expect(e)
+    }),
+    ("frozen operations end backward", |e, s| frozen(s).expect(e)),
+    ("calls of one signature share a plan", |e, s| plans(s).expect(e)),
+    ("a plan needs no device", |e, s| inferred(s).expect(e)),
 ];
 
 const K: usize = 8;

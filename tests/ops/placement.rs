@@ -6,13 +6,14 @@ use grouped_linear::{
     Config, DType, DeviceKind, GroupedLinear, GroupedTensor, Result, Stream, Tensor,
 };
 
+use crate::engines::Test;
 use crate::relu::Relu;
-use crate::{GROUPS, ROWS, Test, splits};
+use crate::{GROUPS, ROWS, splits};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    ("misplaced memory is refused before forward writes", forward),
-    ("misplaced memory is refused before backward writes", backward),
-    ("a layer on another device is refused before forward writes", elsewhere),
+    ("misplaced memory is refused before forward writes", |e, s| forward(s).expect(e)),
+    ("misplaced memory is refused before backward writes", |e, s| backward(s).expect(e)),
+    ("a layer on another device is refused before forward writes", |e, s| elsewhere(s).expect(e)),
 ];
 
 const K: usize = 8;
@@ -162,7 +163,7 @@ fn backward(stream: &Stream) -> Result<()> {
 
 /// The first layer is here, the last one is not.
 fn elsewhere(stream: &Stream) -> Result<()> {
-    let Some(other) = crate::elsewhere(stream) else { return Ok(()) };
+    let Some(other) = crate::other_device::stream(stream) else { return Ok(()) };
     let mut pipeline = Sequential::new();
     let ids = [
         pipeline.push(crate::layer(stream, (K, H), false, 1)?),
