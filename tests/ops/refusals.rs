@@ -48,15 +48,18 @@ const FORWARD: &[Forward] = &[
     ("operation 0 (grouped_linear): there is no input slope", |mlp, a, _| {
         a.input(mlp.ids[0], "slope", "steep")
     }),
-    ("operation 0 (grouped_linear): x flows", |mlp, a, spare| {
-        a.input(mlp.ids[0], names::X, spare.x.clone())
-    }),
-    ("operation 0 (grouped_linear): splits must be splits", |mlp, a, spare| {
-        a.input(mlp.ids[0], names::SPLITS, spare.x.clone())
-    }),
-    ("operation 0 (grouped_linear): splits is needed", |mlp, _, _| {
-        ForwardArguments::new().splits(mlp.ids[2], &splits())
-    }),
+    (
+        "operation 0 (grouped_linear): x flows through the pipeline and is no argument; leave",
+        |mlp, a, spare| a.input(mlp.ids[0], names::X, spare.x.clone()),
+    ),
+    (
+        "operation 0 (grouped_linear): splits must be splits, something else was given; check",
+        |mlp, a, spare| a.input(mlp.ids[0], names::SPLITS, spare.x.clone()),
+    ),
+    (
+        "operation 0 (grouped_linear): splits is needed: give splits as the input of this name",
+        |mlp, _, _| ForwardArguments::new().splits(mlp.ids[2], &splits()),
+    ),
     ("operation 2 (grouped_linear): splits: 2 were given", |mlp, a, _| {
         a.splits(mlp.ids[2], &Splits::host(&[2, 3]).unwrap())
     }),
@@ -163,12 +166,13 @@ const BACKWARD: &[Backward] = &[
     ("operation 2 (grouped_linear): there is no gradient bias", |mlp, a, b| {
         a.sink(mlp.ids[2], names::BIAS, Sink::Overwrite(&mut b.bias))
     }),
-    ("forward was told that nobody wants it", |mlp, a, b| {
+    ("forward was told that nobody wants it; leave the sink out, or ask", |mlp, a, b| {
         a.sink(mlp.ids[0], names::BIAS_ROW_SCALES, Sink::Into(&mut b.dx))
     }),
-    ("operation 2 (grouped_linear): the gradient of x is needed now", |mlp, a, _| {
-        a.sink(mlp.ids[2], names::X, Sink::Skip)
-    }),
+    (
+        "operation 2 (grouped_linear): the gradient of x is needed now, by the operation before; give",
+        |mlp, a, _| a.sink(mlp.ids[2], names::X, Sink::Skip),
+    ),
     ("operation 2 (grouped_linear): x: shape [5, 8]", |mlp, a, b| {
         a.sink(mlp.ids[2], names::X, Sink::Into(&mut b.dx))
     }),
@@ -292,12 +296,27 @@ fn nothing_is_written(stream: &Stream) -> Result<()> {
         .splits(mlp.ids[0], &splits())
         .splits(mlp.ids[2], &splits());
     let (_, kept_nothing) = saved(inference)?;
-    refused(mlp.pipeline.backward(stream, kept_nothing, dy.clone(), none()), "nobody wants");
+    refused(
+        mlp.pipeline.backward(stream, kept_nothing, dy.clone(), none()),
+        "nobody wants a gradient; ask for",
+    );
     let (_, kept) = saved(mlp.arguments())?;
     let transposed = tensor(stream, &[24, ROWS], 1)?;
     refused(mlp.pipeline.backward(stream, kept, transposed, none()), "output_gradient: shape");
     let (_, kept) = saved(mlp.arguments())?;
-    refused(Mlp::new(stream)?.pipeline.backward(stream, kept, dy, none()), "another pipeline");
+    refused(
+        Mlp::new(stream)?.pipeline.backward(stream, kept, dy, none()),
+        "another pipeline kept; pass it to",
+    );
+
+    // An operation that forward has not seen.
+    let mut longer = Sequential::new();
+    longer.push(crate::relu::Relu);
+    let x = Mlp::x(stream)?;
+    let (y, kept) = longer.forward(stream, x, ForwardArguments::new())?;
+    let late = longer.push(crate::relu::Relu);
+    let sinks = none().sink(late, names::X, Sink::New);
+    refused(longer.backward(stream, kept, y, sinks), "after forward ran; leave it out, or run");
 
     // The layers themselves work on.
     let (x, options) = (Mlp::x(stream)?, ForwardOptions::default());

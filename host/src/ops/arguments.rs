@@ -140,7 +140,8 @@ fn check_id(op: OpId, sequence: u64, count: usize) -> Result<()> {
     }
     if op.index >= count {
         return Err(Error::invalid(format!(
-            "an argument is for operation {}, which was added after forward ran",
+            "an argument is for operation {}, which was added after forward ran; leave it out, or run \
+             forward again",
             op.index
         )));
     }

@@ -51,7 +51,9 @@ impl Sequential {
         arguments: BackwardArguments<'_>,
     ) -> Result<SequenceGrads> {
         if saved.sequence != self.id {
-            return Err(Error::invalid("saved is what another pipeline kept"));
+            return Err(Error::invalid(
+                "saved is what another pipeline kept; pass it to the pipeline whose forward gave it",
+            ));
         }
         let SavedSequence { planned, mut saved, .. } = saved;
         let mut sinks = arguments.into_sinks(self.id, saved.len())?;
@@ -62,7 +64,10 @@ impl Sequential {
         let mut flowing = Some(output_gradient);
         for runner in &runners {
             let Some(output_gradient) = flowing.take() else {
-                let error = Error::invalid("the operation after it gave no gradient of its x");
+                let error = Error::invalid(
+                    "the operation after it gave no gradient of its x; its backward must give what \
+                     its infer has announced",
+                );
                 return Err(self.at(error, runner.operations.start));
             };
             let saved = &mut saved[runner.operations.clone()];
@@ -95,13 +100,16 @@ impl Sequential {
     ) -> Result<Vec<Runner>> {
         let operations: Vec<&dyn Operation> = self.operations().take(saved.len()).collect();
         if planned.backward.is_empty() {
-            return Err(Error::invalid("forward was told that nobody wants a gradient"));
+            return Err(Error::invalid(
+                "forward was told that nobody wants a gradient; ask for some with \
+                 ForwardArguments::needs, or run no backward",
+            ));
         }
         if let Some(last) = planned.plan.specs.last() {
             let (shape, dtype) = (&last.output.shape, last.output.dtype);
             output_gradient.check("output_gradient", shape, dtype, stream)?;
         }
-        checks::sinks(&operations, planned, sinks)?;
+        checks::sinks(stream, &operations, planned, sinks)?;
         let mut runners = Vec::new();
         let output_gradients = output_gradients(output_gradient, sinks);
         for runner in &planned.backward {
@@ -230,5 +238,7 @@ fn check_fused(
 }
 
 fn nothing_kept() -> Error {
-    Error::invalid("forward kept nothing for it")
+    Error::invalid(
+        "forward kept nothing for it; ask for its gradients with ForwardArguments::needs",
+    )
 }

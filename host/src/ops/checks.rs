@@ -99,6 +99,7 @@ pub(super) fn placement(
 
 /// Names and kinds of sinks, whatever they point to.
 pub(super) fn sinks(
+    stream: &Stream,
     operations: &[&dyn Operation],
     planned: &Planned,
     sinks: &[Sinks<'_>],
@@ -111,27 +112,19 @@ pub(super) fn sinks(
                 let Some(spec) = specs.get(name) else {
                     return Err(Error::invalid(format!(
                         "the gradient of {name} is given a sink, but forward was told that nobody \
-                         wants it"
+                         wants it; leave the sink out, or ask with ForwardArguments::needs"
                     )));
                 };
                 let consumed = name == X && consumed(planned, index);
                 match sink {
                     Sink::Skip | Sink::Later if consumed => {
                         return Err(Error::invalid(
-                            "the gradient of x is needed now, by the operation before",
+                            "the gradient of x is needed now, by the operation before; give it \
+                             Sink::Into, or no sink",
                         ));
                     }
                     Sink::Into(tensor) if consumed => {
-                        if tensor.shape() != spec.shape {
-                            return Err(Error::shape(
-                                "x",
-                                tensor.shape(),
-                                format!("{:?}", spec.shape),
-                            ));
-                        }
-                        if tensor.dtype() != spec.dtype {
-                            return Err(Error::dtype("x", tensor.dtype(), spec.dtype.to_string()));
-                        }
+                        tensor.check(X, &spec.shape, spec.dtype, stream)?;
                     }
                     _ => {}
                 }

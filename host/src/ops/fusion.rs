@@ -127,7 +127,7 @@ pub trait FusedStage: Debug + Send + Sync {
         output: &mut Tensor,
     ) -> Result<Vec<AnySaved>> {
         let _ = (stream, inputs, output);
-        Err(Error::unsupported("this stage fuses no forward"))
+        Err(Error::unsupported("this stage fuses no forward; its passes must be Backward"))
     }
 
     /// Refuses what backward would refuse, before anything is written. `output_gradient` is that of
@@ -157,6 +157,6 @@ pub trait FusedStage: Debug + Send + Sync {
         sinks: Vec<Sinks<'_>>,
     ) -> Result<Vec<Gradients>> {
         let _ = (stream, saved, output_gradient, sinks);
-        Err(Error::unsupported("this stage fuses no backward"))
+        Err(Error::unsupported("this stage fuses no backward; its passes must be Forward"))
     }
 }

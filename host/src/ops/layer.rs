@@ -54,16 +54,13 @@ impl Function for GroupedLinear {
     fn infer(&self, inputs: &InputSpecs, needs: &Selection) -> Result<FunctionSpecs> {
         let Checked { rows, call, .. } = check(self, inputs, needs)?;
         let specs = self.infer_call(rows, call);
-        let named = |specs: [(&'static str, Option<TensorSpec>); 4]| {
-            specs.into_iter().filter_map(|(name, spec)| Some((name, spec?))).collect()
-        };
         let (x, row_scales) = ((X, specs.saved_x), (BIAS_ROW_SCALES, specs.saved_row_scales));
         let splits = inputs.splits(SPLITS)?.on_device;
         let splits = splits.map(|dtype| TensorSpec { shape: vec![self.config().groups], dtype });
         Ok(FunctionSpecs {
             output: specs.y,
-            saved: named([x, row_scales, (SPLITS, splits), (BIAS, None)]),
-            gradients: named([
+            saved: present([x, row_scales, (SPLITS, splits)]),
+            gradients: present([
                 (X, specs.dx),
                 (WEIGHTS, specs.dw),
                 (BIAS, specs.db),
@@ -148,13 +145,12 @@ impl Function for GroupedLinear {
         let grads = self.backward_with(stream, saved, output_gradient, options)?;
         let SelectedGrads { dx, dw, pending, db, dscales } = grads;
         let weights = dw.map(Gradient::Grouped).or(pending.map(Gradient::Pending));
-        let all = [
+        Ok(present([
             (X, dx.map(Gradient::Tensor)),
             (WEIGHTS, weights),
             (BIAS, db.map(Gradient::Grouped)),
             (BIAS_ROW_SCALES, dscales.map(Gradient::Tensor)),
-        ];
-        Ok(all.into_iter().filter_map(|(name, gradient)| Some((name, gradient?))).collect())
+        ]))
     }
 }
 
@@ -162,6 +158,11 @@ impl SavedState for Saved {
     fn kept(&self) -> Kept<'_> {
         Kept { activations: self.activations(), parameters: self.parameters() }
     }
+}
+
+/// Those that are there.
+fn present<T, const N: usize>(values: [(&'static str, Option<T>); N]) -> Named<T> {
+    values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// A product of the layer. Its bias has no influence on the kernel.

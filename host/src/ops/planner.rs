@@ -62,7 +62,10 @@ impl<'a> Planner<'a> {
         let (operation, signature) = (&self.operations[index], self.signature);
         let call = &signature.calls[index];
         if call.inputs.get(X).is_some() {
-            return Err(Error::invalid("x flows through the pipeline and is no argument"));
+            return Err(Error::invalid(
+                "x flows through the pipeline and is no argument; leave it out, the first x is \
+                 forward's own",
+            ));
         }
         check_names("input", call.inputs.names(), operation.inputs())?;
         let x = self.specs.last().map_or(&signature.x, |before| &before.output).clone();

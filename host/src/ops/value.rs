@@ -169,9 +169,11 @@ impl Named<ValueSpec> {
 }
 
 fn missing(name: &str, kind: &str) -> Error {
-    Error::invalid(format!("{name} is needed: {kind}"))
+    Error::invalid(format!("{name} is needed: give {kind} as the input of this name"))
 }
 
 fn other_kind(name: &str, kind: &str) -> Error {
-    Error::invalid(format!("{name} must be {kind}, something else was given"))
+    Error::invalid(format!(
+        "{name} must be {kind}, something else was given; check the name of the input"
+    ))
 }
