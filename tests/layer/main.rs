@@ -1,6 +1,6 @@
 //! What a layer promises beyond one call: gradients that add up, gradients that come later, buffers
-//! of the caller, memory, streams. On every engine; `docs/errors.md` says which mistakes each test
-//! would catch.
+//! of the caller, memory, streams, cached weights. On every engine; `docs/errors.md` says which
+//! mistakes each test would catch.
 
 mod accumulate;
 mod buffers;
@@ -9,6 +9,7 @@ mod delayed;
 mod engines;
 mod exact;
 mod inferred;
+mod prepare;
 mod streams;
 
 use std::process::ExitCode;
@@ -18,7 +19,13 @@ use libtest_mimic::Arguments;
 use crate::engines::on_engines;
 
 fn main() -> ExitCode {
-    let tests =
-        [accumulate::TESTS, delayed::TESTS, buffers::TESTS, inferred::TESTS, streams::TESTS];
+    let tests = [
+        accumulate::TESTS,
+        delayed::TESTS,
+        buffers::TESTS,
+        inferred::TESTS,
+        prepare::TESTS,
+        streams::TESTS,
+    ];
     libtest_mimic::run(&Arguments::from_args(), on_engines(&tests.concat())).exit_code()
 }
