@@ -1,5 +1,7 @@
 //! One checkpoint, both namings: written with a tensor per expert, loaded into packed parameters, and
 //! converted as a file.
+//!
+//! Runs on the first Hopper GPU, else on the CPU. Needs the feature `safetensors`, a default one.
 
 use std::error::Error;
 

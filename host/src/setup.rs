@@ -1,4 +1,4 @@
-//! The first launch of every operation: splits to group table.
+//! The first launch of every operation with splits: splits to group table.
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{Operand, Ragged, Scalars, SetupArgs, Status, status};

@@ -20,9 +20,11 @@ pub struct Grads {
     pub dx: Tensor,
     /// Of the weights, `[N, K]` per group, packed in one tensor; zeros for groups without rows.
     pub dw: GroupedTensor,
-    /// Of the bias, `[N]` per group, packed; `None` where forward added none.
+    /// Of the bias, `[N]` per group, packed; zeros for groups without rows. `None` where forward added
+    /// no bias, or was told that its gradient is not needed.
     pub db: Option<GroupedTensor>,
-    /// Of the bias row scales, FP32 `[T]`; `None` where forward had none.
+    /// Of the bias row scales, FP32 `[T]`; rows at and beyond `Σ m_g` are unspecified. `None` where
+    /// forward had none, or was told that their gradient is not needed.
     pub dscales: Option<Tensor>,
 }
 
