@@ -239,6 +239,25 @@ fn blocks_do_not_end_before_copies_into_their_memory() {
         let pair = Pair { thread: Some(5), ..pair };
         Pair { wrong: &thread(forgotten), right: &thread("cp.async.wait_all;"), ..pair }.check();
     }
+    // Lanes wait for themselves: whose copy nobody waited for is named, whichever came last.
+    let lanes = |first: u32, second: u32, wait: &str| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 5; setp.eq.u32 %p2, %lane, 6; or.pred %p3, %p1, %p2;
+             mov.u64 %d1, source; mov.u32 %r1, cell; and.b32 %r2, %lane, 1;
+             mad.lo.u32 %r1, %r2, 16, %r1;
+             @%p{first} cp.async.ca.shared.global [%r1], [%d1], 8; // here
+             @%p{second} cp.async.ca.shared.global [%r1+8], [%d1], 8;
+             {wait} cp.async.wait_all; nanosleep.u32 4096;"
+        )
+    };
+    for (first, second, waits, forgotten) in
+        [(1, 2, 2, 5), (2, 1, 1, 6), (3, 1, 1, 6), (3, 2, 2, 5)]
+    {
+        let (wrong, right) =
+            (lanes(first, second, &format!("@%p{waits}")), lanes(first, second, ""));
+        let pair = Pair { thread: Some(forgotten), ..pair };
+        Pair { wrong: &wrong, right: &right, ..pair }.check();
+    }
     // Any thread's wait will do, and so will a relaxed one.
     for wait in [
         "setp.eq.u32 %p3, %lane, 9; @!%p3 bra DONE; WAIT: \

@@ -50,6 +50,11 @@ impl Issuer {
 }
 
 impl Issued {
+    /// The part of some of the issuing lanes.
+    pub(super) fn of(self, lanes: u32) -> Self {
+        Self { lanes: self.lanes & lanes, ..self }
+    }
+
     fn fault(self, fault: Fault) -> EngineFault {
         let Self { line, lanes, block, warp } = self;
         EngineFault { fault, line, block, warp, lanes }

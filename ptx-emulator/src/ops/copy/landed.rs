@@ -11,28 +11,25 @@ use crate::race::{Agent, Races, SyncClock, WarpId};
 /// copy that nobody waits for may come only after that. In this run it has come already.
 #[derive(Debug, Default)]
 pub(crate) struct Landed {
-    copies: BTreeMap<Agent, Copies>,
+    copies: BTreeMap<Agent, Last>,
     /// What threads knew when they exited.
     known: SyncClock,
 }
 
-/// The copies that become known under the clock of one agent.
-#[derive(Debug)]
-struct Copies {
-    /// By lane of the agent the clock of the last one.
-    clocks: [u32; 32],
-    /// Where the last one was issued.
-    issued: Issued,
-}
+/// Of the copies that become known under the clock of one agent the last of each lane: its clock,
+/// and where it was issued.
+type Last = [Option<(u32, Issued)>; 32];
 
 impl Landed {
     /// A copy has come.
     pub(super) fn note(&mut self, known: &Known, issuer: &Issuer) {
-        let issued = issuer.issued();
-        let copies = self.copies.entry(known.agent).or_insert(Copies { clocks: [0; 32], issued });
-        copies.issued = issued;
+        let issued = issuer.issued().of(known.lanes);
+        let last = self.copies.entry(known.agent).or_insert([None; 32]);
         for lane in lanes(known.lanes) {
-            copies.clocks[lane] = copies.clocks[lane].max(known.clock);
+            // Copies come in no order, and who knows of a later clock knows of the earlier ones.
+            if last[lane].is_none_or(|(clock, _)| clock <= known.clock) {
+                last[lane] = Some((known.clock, issued));
+            }
         }
     }
 
@@ -46,11 +43,12 @@ impl Landed {
 
     /// Where a copy was issued that no thread which has exited knew to be complete.
     pub(super) fn forgotten(&self) -> Option<Issued> {
-        let mut copies = self.copies.iter();
-        let forgotten = copies.find(|(agent, copies)| {
-            let mut clocks = copies.clocks.iter().enumerate();
-            clocks.any(|(lane, clock)| *clock > 0 && !self.known.knows(**agent, 1 << lane, *clock))
-        });
-        forgotten.map(|(_, copies)| copies.issued)
+        self.copies.iter().find_map(|(agent, last)| {
+            let last = last.iter().enumerate();
+            let mut last = last.filter_map(|(lane, own)| own.map(|own| (lane, own)));
+            let forgotten =
+                last.find(|(lane, (clock, _))| !self.known.knows(*agent, 1 << lane, *clock));
+            forgotten.map(|(_, (_, issued))| issued)
+        })
     }
 }
