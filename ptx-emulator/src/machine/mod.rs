@@ -26,8 +26,9 @@ use crate::program::{Kernel, lower_kernels};
 use crate::race::Races;
 use crate::random::Random;
 
-/// Whether accesses are checked for races and uninitialised shared memory. Bounds, alignment,
-/// barriers and deadlocks are always checked.
+/// Whether accesses are checked for races and uninitialised shared memory, and blocks for copies
+/// into their shared memory that nobody has waited for. Bounds, alignment, barriers and deadlocks
+/// are always checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Checks {

@@ -7,7 +7,7 @@ mod fence;
 mod misc;
 mod rules;
 
-use ptx_emulator::{Arch, LaunchConfig, LaunchError, Machine};
+use ptx_emulator::{Arch, Checks, LaunchConfig, LaunchError, Machine, Options};
 
 /// A kernel that stores the word `%x` of every thread, and its launch.
 #[derive(Clone, Copy)]
@@ -52,8 +52,12 @@ impl Kernel<'_> {
     }
 
     fn try_run(&self) -> Result<Vec<u32>, LaunchError> {
-        let mut machine = Machine::new(Arch::Sm90a);
-        machine.set_seed(self.seed);
+        self.try_run_with(Checks::On)
+    }
+
+    fn try_run_with(&self, checks: Checks) -> Result<Vec<u32>, LaunchError> {
+        let options = Options { checks, seed: self.seed, ..Options::new(Arch::Sm90a) };
+        let mut machine = Machine::with_options(options);
         let module = machine.load(&self.text()).unwrap_or_else(|error| panic!("{error}"));
         let kernel = machine.kernel(module, "test").unwrap();
         let bytes = self.blocks as usize * self.threads as usize * 4;

@@ -49,7 +49,7 @@ struct CommandLine {
     /// Print what each launch executed.
     #[arg(long)]
     statistics: bool,
-    /// Do not check for races and uninitialised shared memory: faster.
+    /// Do not check for races, uninitialised shared memory and forgotten copies: faster.
     #[arg(long)]
     no_checks: bool,
     /// Warp instructions after which a launch is reported as endless.

@@ -305,7 +305,8 @@ impl Runner<'_, '_> {
         let has_ended = block.live_threads == 0;
         ops::barrier::threads_left(self.cluster, self.rank, self.grid, self.warp, mask);
         self.grid.progress += 1;
-        if has_ended {
+        // Unchecked threads note nothing of what they have waited for.
+        if has_ended && self.grid.is_checked() {
             ops::copy::check_end(self.cluster, self.rank)
                 .map_err(|fault| stall::engine_report(self.kernel, self.cluster, fault))?;
         }
