@@ -1,5 +1,5 @@
-//! Which forms load and which are refused. Every row is what ptxas says for sm_90a; with the
-//! program's path in `PTXAS`, `cargo test --test forms -- --ignored` asks it.
+//! Which forms load and which are refused. Every row is what ptxas says for sm_90a; where `PTXAS`
+//! has the program's path, it is asked.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -387,7 +387,7 @@ const COMPUTED: &[(&str, &str, u32)] = &[
          setp.lt.f16x2 %p2, %r1, %r2; selp.u32 %r8, 1, 0, %p1; @%p2 add.u32 %r8, %r8, 2;",
         1,
     ),
-    // 1 + 2^-7 becomes 1.0078125; the smallest bf16 above 65504 does not fit f16.
+    // 1 + 2^-7 is a number of both types; 1 + 15 * 2^-10 is nearest to 1 + 2^-6 in bf16.
     ("", "mov.b16 %h1, 0x3F81; cvt.f16.bf16 %h2, %h1; mov.b32 %r8, {%h2, 0};", 0x3C08),
     ("", "mov.b16 %h1, 0x3C0F; cvt.bf16.f16 %h2, %h1; mov.b32 %r8, {%h2, 0};", 0x3F82),
     // 1 * 2 + 3, and what a copy put outside of a tensor times 2 plus 3.
@@ -557,9 +557,12 @@ fn assembles(program: &std::ffi::OsStr, text: &str) -> bool {
 }
 
 #[test]
-#[ignore = "needs ptxas"]
 fn ptxas_agrees() {
-    let program = std::env::var_os("PTXAS").expect("PTXAS names the assembler");
+    let Some(program) = std::env::var_os("PTXAS") else {
+        // Past the capture of the output, so that whoever reads it knows what has not been asked.
+        let _ = writeln!(std::io::stderr(), "skipped: `PTXAS` names no assembler to agree with");
+        return;
+    };
     for body in [WIDTHS_TAKEN, MEMORY_TAKEN, TOGETHER_TAKEN].concat() {
         assert!(assembles(&program, &text("", body)), "{body}");
     }

@@ -203,7 +203,7 @@ fn aligned_barriers_want_the_whole_warp() {
     let body = "setp.lt.u32 %p1, %lane, 4; @%p1 bra FEW; bar.sync 0; bra DONE;
                 FEW: bar.sync 1; DONE:";
     Kernel { body, ..WARP }.fails("waits for lanes 0xffffffff of its warp");
-    // The form without `.aligned` takes each lane for itself, and exited threads are not missed.
+    // The form without `.aligned` takes each lane for itself, wherever in the text it is.
     let body = "setp.lt.u32 %p1, %lane, 4; @%p1 bra FEW; barrier.sync 0; bra DONE;
                 FEW: barrier.sync 0; DONE:";
     Kernel { body, ..WARP }.run();
