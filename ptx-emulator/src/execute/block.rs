@@ -60,6 +60,12 @@ impl Block {
     }
 }
 
+/// The index of a thread with a number in a block of a shape.
+pub(crate) fn thread_index(shape: [u32; 3], number: u32) -> [u32; 3] {
+    let [x, y, _] = shape.map(|length| length.max(1));
+    [number % x, number / x % y, number / x / y]
+}
+
 /// The blocks of a cluster, which run together.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -77,8 +83,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// The index in its block of a thread with a number.
     pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
-        let [x, y, _] = self.block_shape.map(|length| length.max(1));
-        [number % x, number / x % y, number / x / y]
+        thread_index(self.block_shape, number)
     }
 
     /// Whether all threads have exited and nothing is in flight.

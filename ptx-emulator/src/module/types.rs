@@ -86,6 +86,11 @@ impl ScalarType {
             Self::Pred => None,
         }
     }
+
+    /// The size of a value in bits; predicates have one.
+    pub(crate) fn bits(self) -> u32 {
+        self.bytes().map_or(1, |bytes| bytes * 8)
+    }
 }
 
 words! {

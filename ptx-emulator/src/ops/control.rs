@@ -8,7 +8,7 @@ use crate::execute::{Context, Flow, Outcome, Wait};
 use crate::module::{Operand, Reference, Variable};
 use crate::ops::Operation;
 use crate::ops::memory::parameters;
-use crate::program::operand::{Source32, Source64, Wide};
+use crate::program::operand::{File, Source32, Source64, Wide};
 use crate::program::parameters::scalar;
 use crate::program::types::DataType;
 use crate::program::{Code, Form, ParameterPlace, Problem, function_at};
@@ -175,11 +175,7 @@ fn lower_call(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     form.emit(Operation::Control(Control::Call(Box::new(call))));
     for (own, ty, place) in fetched {
         let to = form.destination_of(own, ty)?;
-        let to = match ty.bits() {
-            128 => Wide::Quad(to),
-            64 => Wide::Double(to),
-            _ => Wide::Word(to),
-        };
+        let to = Wide::of(File::of_bits(ty.bits()), to);
         form.emit(parameters::load(place.offset, ty, to));
     }
     Ok(())

@@ -47,10 +47,6 @@ fn of_type(ty: DataType) -> Nature {
     }
 }
 
-fn bits(scalar: ScalarType) -> u32 {
-    scalar.bytes().map_or(1, |bytes| bytes * 8)
-}
-
 /// Whether a register holds exactly a value of the type.
 pub(super) fn fits(register: ScalarType, ty: DataType) -> bool {
     let agree = match (of_register(register), of_type(ty)) {
@@ -58,7 +54,7 @@ pub(super) fn fits(register: ScalarType, ty: DataType) -> bool {
         (Nature::Other, _) | (_, Nature::Other) => false,
         (own, wanted) => own == wanted,
     };
-    agree && bits(register) == ty.bits()
+    agree && register.bits() == ty.bits()
 }
 
 /// The same for instructions that also take wider registers: loads, stores and conversions.
@@ -66,7 +62,7 @@ pub(super) fn holds(register: ScalarType, ty: DataType) -> bool {
     match (of_register(register), of_type(ty)) {
         (_, Nature::Other) | (Nature::Float(_), Nature::Float(_)) => fits(register, ty),
         (Nature::Bits, _) | (_, Nature::Bits) | (Nature::Integer, Nature::Integer) => {
-            bits(register) >= ty.bits()
+            register.bits() >= ty.bits()
         }
         _ => false,
     }

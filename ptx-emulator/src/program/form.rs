@@ -296,10 +296,8 @@ fn element(component: Component) -> u32 {
 
 /// The file whose rows hold registers of a declared type.
 pub(crate) fn file_of(scalar: ScalarType) -> File {
-    match scalar.bytes() {
-        None => File::Predicate,
-        Some(0..=4) => File::Word,
-        Some(8) => File::Double,
-        Some(_) => File::Quad,
+    match scalar {
+        ScalarType::Pred => File::Predicate,
+        _ => File::of_bits(scalar.bits()),
     }
 }

@@ -403,7 +403,7 @@ impl<'m> Lowering<'m> {
 
     /// The declared width of a register in bits; predicates have one.
     pub(super) fn register_bits(&self, index: u32) -> Option<u32> {
-        Some(self.group(index)?.scalar.bytes().map_or(1, |bytes| bytes * 8))
+        Some(self.group(index)?.scalar.bits())
     }
 
     /// The name and the declared type of a register.

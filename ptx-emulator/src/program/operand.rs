@@ -9,6 +9,17 @@ pub(crate) enum File {
     Quad,
 }
 
+impl File {
+    /// Whose rows hold values of so many bits that are no predicates.
+    pub(crate) fn of_bits(bits: u32) -> Self {
+        match bits {
+            0..=32 => Self::Word,
+            33..=64 => Self::Double,
+            _ => Self::Quad,
+        }
+    }
+}
+
 /// A source of up to 32 bits; narrower ones are in the low bits, the rest is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source32 {
@@ -50,12 +61,34 @@ pub(crate) enum Wide {
     Quad(Destination),
 }
 
+impl Wide {
+    /// A destination in a file; predicates have their own.
+    pub(crate) fn of(file: File, destination: Destination) -> Self {
+        match file {
+            File::Predicate | File::Word => Self::Word(destination),
+            File::Double => Self::Double(destination),
+            File::Quad => Self::Quad(destination),
+        }
+    }
+}
+
 /// A source whose register may be wider than what is read, as in `st` and `cvt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Any {
     Word(Source32),
     Double(Source64),
     Quad(Source128),
+}
+
+impl Any {
+    /// A row of a file as a source; predicates have their own.
+    pub(crate) fn register(file: File, row: u32) -> Self {
+        match file {
+            File::Predicate | File::Word => Self::Word(Source32::Register(row)),
+            File::Double => Self::Double(Source64::Register(row)),
+            File::Quad => Self::Quad(Source128::Register(row)),
+        }
+    }
 }
 
 /// An address: a base and an offset.

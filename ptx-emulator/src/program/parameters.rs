@@ -5,7 +5,7 @@
 use super::form::Problem;
 use super::layout::{ParameterPlace, align_up, alignment, defined};
 use super::lower::Lowering;
-use super::operand::{Any, Destination, File, Source32, Source64, Source128, Wide};
+use super::operand::{Any, Destination, Wide};
 use super::types::DataType;
 use crate::module::{Body, Function, FunctionKind, Operand, Reference, StateSpace, Variable};
 use crate::ops::Operation;
@@ -110,12 +110,7 @@ impl<'m> Lowering<'m> {
         for (index, variable) in function.parameters.iter().enumerate() {
             let place = self.parameter(index)?;
             if let Some((file, row)) = variable.register.and_then(|own| self.register(own)) {
-                let to = Destination(Some(row));
-                let to = match file {
-                    File::Double => Wide::Double(to),
-                    File::Quad => Wide::Quad(to),
-                    _ => Wide::Word(to),
-                };
+                let to = Wide::of(file, Destination(Some(row)));
                 self.emit(parameters::load(place.offset, scalar(variable)?, to));
             }
             if let Some(local) = self.copied(index) {
@@ -136,11 +131,7 @@ impl<'m> Lowering<'m> {
             let (Some(ParameterPlace { offset, .. }), Some((file, row))) = (place, register) else {
                 continue;
             };
-            let from = match file {
-                File::Double => Any::Double(Source64::Register(row)),
-                File::Quad => Any::Quad(Source128::Register(row)),
-                _ => Any::Word(Source32::Register(row)),
-            };
+            let from = Any::register(file, row);
             self.emit(parameters::store(offset, scalar(variable)?, from));
         }
         self.emit(Operation::Control(Control::Return));

@@ -3,7 +3,7 @@
 use super::GridState;
 use super::run::{Turn, run_warp};
 use super::stall::{self, EngineFault};
-use crate::execute::block::{Block, Cluster};
+use crate::execute::block::{Block, Cluster, thread_index};
 use crate::execute::registers::Registers;
 use crate::execute::report::{Report, ReportKind};
 use crate::execute::warp::{Frame, Path, PathState, Warp};
@@ -265,10 +265,7 @@ fn start_warp(
     let first = index * 32;
     let count = (block_threads - first).min(32);
     let live = if count == 32 { u32::MAX } else { (1 << count) - 1 };
-    let threads = std::array::from_fn(|lane| {
-        let thread = first + lane as u32;
-        [thread % shape[0], thread / shape[0] % shape[1], thread / shape[0] / shape[1]]
-    });
+    let threads = std::array::from_fn(|lane| thread_index(shape, first + lane as u32));
     let code = &kernel.kernel.functions[0];
     let frame = Frame {
         function: 0,

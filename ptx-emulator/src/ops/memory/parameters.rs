@@ -5,9 +5,7 @@ use super::{Load, Memory, Order, Store};
 use crate::ops::Operation;
 use crate::ops::access::{Access, Space};
 use crate::program::ParameterPlace;
-use crate::program::operand::{
-    Address, AddressBase, Any, Destination, File, Source32, Source64, Wide,
-};
+use crate::program::operand::{Address, AddressBase, Any, Destination, File, Wide};
 use crate::program::types::DataType;
 
 fn access(space: Space, name: &'static str, bytes: u32) -> Access {
@@ -50,12 +48,7 @@ pub(crate) fn copy_to_local(
             _ => (DataType::B8, File::Word),
         };
         let row = temporary(file);
-        let (to, from) = match file {
-            File::Double => {
-                (Wide::Double(Destination(Some(row))), Any::Double(Source64::Register(row)))
-            }
-            _ => (Wide::Word(Destination(Some(row))), Any::Word(Source32::Register(row))),
-        };
+        let (to, from) = (Wide::of(file, Destination(Some(row))), Any::register(file, row));
         operations.push(load(place.offset + done, element, to));
         let to = Address { base: AddressBase::Frame(local + u64::from(done)), offset: 0 };
         let access = access(Space::Local, "store", element.bytes());

@@ -51,13 +51,8 @@ impl Form<'_, '_> {
     /// A destination whose register may be wider than the value.
     pub(crate) fn wide_of(&mut self, operand: &Operand, ty: DataType) -> Result<Wide, Problem> {
         let destination = self.checked_destination(operand, ty, fit::holds)?;
-        Ok(match self.register(operand) {
-            Some((File::Double, _)) => Wide::Double(destination),
-            Some((File::Quad, _)) => Wide::Quad(destination),
-            None if ty.bits() == 64 => Wide::Double(destination),
-            None if ty.bits() == 128 => Wide::Quad(destination),
-            _ => Wide::Word(destination),
-        })
+        let file = self.register(operand).map(|(file, _)| file);
+        Ok(Wide::of(file.unwrap_or(File::of_bits(ty.bits())), destination))
     }
 
     /// Operand `index` as a destination whose register may be wider than the value.

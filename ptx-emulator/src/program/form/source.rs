@@ -131,10 +131,13 @@ impl Form<'_, '_> {
             self.check_fit(operand, ty, fit::holds)?;
         }
         match self.register(operand) {
-            Some((File::Double, row)) => Ok(Any::Double(Source64::Register(row))),
-            Some((File::Quad, row)) => Ok(Any::Quad(Source128::Register(row))),
-            Some((File::Word, row)) => Ok(Any::Word(self.word_row(File::Word, row)?)),
             Some((File::Predicate, _)) => Err("a predicate is no source here".to_owned()),
+            Some((file, row)) => {
+                if file == File::Word {
+                    self.lowering.note_read(row);
+                }
+                Ok(Any::register(file, row))
+            }
             None if ty.bits() <= 32 => Ok(Any::Word(self.source32_of(operand, ty)?)),
             None => Ok(Any::Double(self.source64_of(operand, ty)?)),
         }
