@@ -5,7 +5,7 @@
 use super::form::Problem;
 use super::layout::{ParameterPlace, align_up, alignment, defined};
 use super::lower::Lowering;
-use super::operand::{Any, Destination, Wide};
+use super::operand::{Any, Destination, File, Wide};
 use super::types::DataType;
 use crate::module::{Body, Function, FunctionKind, Operand, Reference, StateSpace, Variable};
 use crate::ops::Operation;
@@ -110,6 +110,9 @@ impl<'m> Lowering<'m> {
         for (index, variable) in function.parameters.iter().enumerate() {
             let place = self.parameter(index)?;
             if let Some((file, row)) = variable.register.and_then(|own| self.register(own)) {
+                if file == File::Word {
+                    self.note_write(row);
+                }
                 let to = Wide::of(file, Destination(Some(row)));
                 self.emit(parameters::load(place.offset, scalar(variable)?, to));
             }
@@ -131,6 +134,9 @@ impl<'m> Lowering<'m> {
             let (Some(ParameterPlace { offset, .. }), Some((file, row))) = (place, register) else {
                 continue;
             };
+            if file == File::Word {
+                self.note_read(row);
+            }
             let from = Any::register(file, row);
             self.emit(parameters::store(offset, scalar(variable)?, from));
         }

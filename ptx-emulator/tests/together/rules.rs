@@ -338,6 +338,43 @@ fn mbarriers_end_with_their_block() {
     Pair { kernel, wrong: &wrong, right: &right, part, least: 3, ..PAIR }.check();
 }
 
+/// Registers that a function takes and returns its values in are those of its products, too.
+#[test]
+fn parameters_and_results_are_guarded_like_other_registers() {
+    let function = |fence: &str, wait: &str| {
+        format!(
+            ".func (.reg .b32 sum) product(.reg .b32 first, .reg .b64 tile) {{
+             .reg .b32 %s<3>; {fence}
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 \
+             {{first, %s0, %s1, %s2}}, tile, tile, 0, 1, 1, 0, 0; // starts
+             wgmma.commit_group.sync.aligned; {wait}
+             wgmma.fence.sync.aligned;
+             wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 \
+             {{sum, %s0, %s1, %s2}}, tile, tile, 0, 1, 1, 0, 0;
+             wgmma.commit_group.sync.aligned;
+             {wait} ret; // ends
+             }}
+             .shared .align 128 .b8 tiles[2048];"
+        )
+    };
+    let body = "mov.u32 %r1, tiles; mad.lo.u32 %r2, %lane, 16, %r1;
+         st.shared.v4.b32 [%r2], {0, 0, 0, 0};
+         fence.proxy.async; bar.sync 0; shr.u32 %r1, %r1, 4; cvt.u64.u32 %d1, %r1;
+         or.b64 %d1, %d1, 0x0000001000080000;
+         wgmma.fence.sync.aligned; call (%x), product, (0, %d1);";
+    let kernel = Kernel { body, threads: 128, ..WARP };
+    let (fence, wait) = ("wgmma.fence.sync.aligned;", "wgmma.wait_group.sync.aligned 0;");
+    assert_eq!(Kernel { module: &function(fence, wait), ..kernel }.run(), vec![0; 128]);
+    // The fence before the call does not count: the argument is put into its register behind it.
+    let module = function("", wait);
+    let unfenced = Kernel { module: &module, ..kernel };
+    unfenced.fails("`wgmma.fence` is missing: a register of its has been written");
+    let module = function(fence, "");
+    let unfinished = Kernel { module: &module, ..kernel };
+    unfinished.fails("a register is read that is an accumulator of the unfinished wgmma");
+    unfinished.fails("ret; // ends");
+}
+
 /// Products that cannot be performed name their warp, those that are waited for their lines.
 #[test]
 fn products_are_named() {
