@@ -315,6 +315,13 @@ const COMPUTED: &[(&str, &str, u32)] = &[
     ),
     (TEN, "T: .calltargets ten; mov.u64 %d1, ten; call (%r8), %d1, (2, 1), T;", 21),
     (
+        TWO,
+        "T: .calltargets one, two; mov.u64 %d1, two; call (%r8), %d1, (5), T;
+         mov.u64 %d1, one; call (%r1), %d1, (5), T; mad.lo.u32 %r8, %r8, 10, %r1;",
+        76,
+    ),
+    (".entry widest(.param .b8 a[32764]) { ret; }", "mov.u32 %r8, 3;", 3),
+    (
         ".func (.param .f32 r) half(.param .f32 a) { .reg .f32 %x; ld.param.f32 %x, [a];
          mul.f32 %x, %x, 0.5; st.param.f32 [r], %x; ret; }",
         "call (%f1), half, (3.0); mov.b32 %r8, %f1;",
@@ -426,6 +433,25 @@ const TEN: &str = ".func (.param .b32 r) ten(.param .b32 a, .param .b64 b)
      { .reg .b32 %x, %y; .reg .b64 %w; ld.param.b32 %x, [a]; ld.param.b64 %w, [b];
      cvt.u32.u64 %y, %w; mad.lo.u32 %x, %x, 10, %y; st.param.b32 [r], %x; ret; }";
 
+/// One more than the argument and two more.
+const TWO: &str = ".func (.param .b32 r) one(.param .b32 a)
+     { .reg .b32 %x; ld.param.b32 %x, [a]; add.u32 %x, %x, 1; st.param.b32 [r], %x; ret; }
+     .func (.reg .s32 r) two(.reg .u32 a) { add.u32 r, a, 2; ret; }";
+/// Functions of the same names that no list can have together with the other.
+const UNLIKE: [&str; 5] = [
+    ".func (.reg .b32 r) one(.reg .b32 a) { mov.u32 r, 1; ret; }
+     .func (.reg .b32 r) two(.reg .f32 a) { mov.u32 r, 2; ret; }",
+    ".func (.reg .b32 r) one(.reg .b32 a) { mov.u32 r, 1; ret; }
+     .func (.reg .b32 r) two(.reg .b32 a, .reg .b32 b) { mov.u32 r, 2; ret; }",
+    ".func (.reg .b32 r) one(.reg .b32 a) { mov.u32 r, 1; ret; } .func two(.reg .b32 a) { ret; }",
+    ".func (.reg .b32 r) one(.reg .b32 a) { mov.u32 r, 1; ret; }
+     .func (.reg .b64 r) two(.reg .b32 a) { mov.u64 r, 2; ret; }",
+    ".func (.param .b32 r) one(.param .b32 a) { st.param.b32 [r], 1; ret; }
+     .func (.param .b32 r) two(.param .b8 a[4]) { st.param.b32 [r], 2; ret; }",
+];
+/// A call of one of them.
+const EITHER: &str = "T: .calltargets one, two; mov.u64 %d1, one; call (%r8), %d1, (%u1), T;";
+
 /// Modules that are refused.
 const MODULES_REFUSED: &[(&str, &str, &str)] = &[
     (TEN, "call ten, (5, 7);", "the function has 1 results and 2 arguments"),
@@ -436,6 +462,16 @@ const MODULES_REFUSED: &[(&str, &str, &str)] = &[
     (TEN, "call (%r1), ten, (5, global);", "the address of a symbol"),
     (TEN, ".param .b64 q; call (q), ten, (5, 7);", "an argument of 8 bytes where 4 are wanted"),
     (".func f(.param .s32 a) { ret; }", "call f, (%f1);", "`.f32`, not for `.s32`"),
+    (UNLIKE[0], EITHER, "`two` is called like `one`: `%u1` is a register of type `.u32`"),
+    (UNLIKE[1], EITHER, "`two` is called like `one`: the function has 1 results and 2 arguments"),
+    (UNLIKE[2], EITHER, "`two` is called like `one`: the function has 0 results and 1 arguments"),
+    (UNLIKE[3], EITHER, "`two` is called like `one`: `%r8` is a register of type `.b32`"),
+    (UNLIKE[4], EITHER, "`two` is called like `one`: an argument for an array"),
+    (
+        ".entry widest(.param .b8 a[32765]) { ret; }",
+        "",
+        "its parameters have 32765 bytes; at most 32764 are possible",
+    ),
     (".func (.param .b32 r, .param .b32 s) f() { ret; }", "", "one of several results"),
     (".func f(.reg .pred a) { ret; }", "call f, (%p1);", "expected a type"),
     (".func f(.reg .b32 a<3>) { ret; }", "", "expected `,` or `)`"),
@@ -466,6 +502,56 @@ const MODULES_REFUSED: &[(&str, &str, &str)] = &[
         "`.relaxed.cluster` is missing",
     ),
 ];
+
+/// What ptxas takes and no thread has room for: parameters of functions and of calls lie where
+/// local variables do.
+const TOO_LARGE: &[(&str, &str, &str)] = &[
+    (
+        ".func large(.param .b8 a[524289]) { ret; }",
+        "",
+        "its parameters have 524289 bytes; at most 524288 are possible",
+    ),
+    (
+        ".func (.param .b8 r[400000]) large(.param .b8 a[200000]) { ret; }",
+        "",
+        "its results and parameters have 600000 bytes; at most 524288 are possible",
+    ),
+    (
+        ".func large(.param .b8 a[4294967295]) { .reg .b64 %a; mov.b64 %a, a; ret; }",
+        "",
+        "its parameters have 4294967295 bytes; at most 524288 are possible",
+    ),
+    (
+        "",
+        ".param .b8 q[524289];",
+        "its parameters, with those of its calls, have 524301 bytes; at most 524288 are",
+    ),
+    (
+        "",
+        ".param .b8 q[18446744073709551615];",
+        "with those of its calls, have 18446744073709551615",
+    ),
+];
+
+#[test]
+fn parameters_have_room() {
+    for (module, body, part) in TOO_LARGE {
+        let text = text(module, body);
+        let error = Machine::new(Arch::Sm90a).load(&text).expect_err(&text).to_string();
+        assert!(error.contains(part), "{module} {body}\n{error}");
+    }
+    let largest = ".func largest(.param .b8 a[524288]) { ret; }";
+    Machine::new(Arch::Sm90a).load(&text(largest, "")).unwrap();
+    // The values of calls lie behind them.
+    let calls = format!(
+        "{TEN} .func over(.param .b8 a[524285])
+         {{ .reg .b32 %x; call (%x), ten, (5, 7); ret; }}"
+    );
+    let error = Machine::new(Arch::Sm90a).load(&text(&calls, "")).unwrap_err().to_string();
+    assert!(error.contains("with those of its calls, have 524292 bytes"), "{error}");
+    let calls = calls.replace("524285", "4294967295");
+    Machine::new(Arch::Sm90a).load(&text(&calls, "")).unwrap_err();
+}
 
 /// What one thread leaves in `%r8`.
 fn computed(module: &str, body: &str) -> u32 {

@@ -13,8 +13,6 @@ const BLOCK_THREADS: u32 = 1024;
 pub(crate) const CLUSTER_BLOCKS: u32 = 16;
 /// Bytes of constant variables a module can have.
 const CONSTANT_BYTES: u64 = 64 << 10;
-/// Bytes of parameters a kernel can have.
-const PARAMETER_BYTES: usize = 32_764;
 
 /// What a module's constant variables need together.
 pub(super) fn check_constants(module: &Module) -> Result<(), LoadError> {
@@ -90,7 +88,7 @@ pub(super) fn check_launch(
         ));
     }
     let wanted = kernel.parameter_bytes as usize;
-    if parameters.len() != wanted || wanted > PARAMETER_BYTES {
+    if parameters.len() != wanted {
         let given = parameters.len();
         return refuse(format!("{given} bytes of parameters; the kernel has {wanted}"));
     }

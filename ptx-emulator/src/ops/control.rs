@@ -9,7 +9,7 @@ use crate::module::{Operand, Reference, Variable};
 use crate::ops::Operation;
 use crate::ops::memory::parameters;
 use crate::program::operand::{File, Source32, Source64, Wide};
-use crate::program::parameters::scalar;
+use crate::program::parameters::{Signature, scalar};
 use crate::program::types::DataType;
 use crate::program::{Code, Form, ParameterPlace, Problem, function_at};
 
@@ -38,12 +38,12 @@ pub(crate) struct Call {
     pub(crate) returns: Vec<ParameterPlace>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Callee {
     /// A function of the kernel.
     Direct(usize),
-    /// The function whose address a register holds.
-    Indirect(Source64),
+    /// The function whose address a register holds: one of some of the kernel, if they are listed.
+    Indirect(Source64, Option<Box<[usize]>>),
 }
 
 impl Control {
@@ -136,14 +136,19 @@ fn lower_call(form: &mut Form<'_, '_>) -> Result<(), Problem> {
                 Some(Operand::Name(name)) => Some(*name),
                 _ => None,
             };
-            (Callee::Indirect(form.source64_of(operand, DataType::U64)?), named)
+            let address = form.source64_of(operand, DataType::U64)?;
+            (Callee::Indirect(address, named.and_then(|name| listed(form, name))), named)
         }
     };
-    let signature = named.and_then(|name| form.lowering().signature(name));
-    let (returns, parameters) = signature.ok_or("a prototype or a list of targets is missing")?;
-    if (returns.len(), parameters.len()) != (text.results.len(), text.arguments.len()) {
-        let (results, arguments) = (returns.len(), parameters.len());
-        return Err(format!("the function has {results} results and {arguments} arguments"));
+    let signatures = named.map(|name| form.lowering().signatures(name)).unwrap_or_default();
+    let (first, others) =
+        signatures.split_first().ok_or("a prototype or a list of targets is missing")?;
+    let Signature { returns, parameters, .. } = *first;
+    check_counts(&text, *first)?;
+    for other in others {
+        check_like(form, &text, *first, *other).map_err(|problem| {
+            format!("`{}` is called like `{}`: {problem}", other.name, first.name)
+        })?;
     }
     let mut arguments = Vec::with_capacity(parameters.len());
     for (own, parameter) in text.arguments.iter().zip(parameters) {
@@ -153,7 +158,7 @@ fn lower_call(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         }
         let ty = scalar(parameter)?;
         let value = form.exact_of(own, ty)?;
-        let place = reserve(form, ty);
+        let place = form.lowering().reserve_parameter(ty.bytes())?;
         form.emit(parameters::store(place.offset, ty, value));
         arguments.push(place);
     }
@@ -165,7 +170,7 @@ fn lower_call(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             continue;
         }
         let ty = scalar(result)?;
-        let place = reserve(form, ty);
+        let place = form.lowering().reserve_parameter(ty.bytes())?;
         results.push(place);
         if *own != Operand::Sink {
             fetched.push((own, ty, place));
@@ -177,6 +182,48 @@ fn lower_call(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         let to = form.destination_of(own, ty)?;
         let to = Wide::of(File::of_bits(ty.bits()), to);
         form.emit(parameters::load(place.offset, ty, to));
+    }
+    Ok(())
+}
+
+/// The functions of the kernel that a list of targets names. Those of which nobody has the address
+/// are none of it.
+fn listed(form: &mut Form<'_, '_>, name: Reference) -> Option<Box<[usize]>> {
+    let lowering = form.lowering();
+    matches!(name, Reference::CallTargets(_)).then(|| {
+        let targets = lowering.targets(name).iter();
+        targets.filter_map(|index| lowering.callee(*index).ok()).collect()
+    })
+}
+
+fn check_counts(text: &CallText<'_>, signature: Signature<'_>) -> Result<(), Problem> {
+    let (results, arguments) = (signature.returns.len(), signature.parameters.len());
+    if (results, arguments) == (text.results.len(), text.arguments.len()) {
+        return Ok(());
+    }
+    Err(format!("the function has {results} results and {arguments} arguments"))
+}
+
+/// A call must be one of every target in its list. It is lowered for the first one.
+fn check_like(
+    form: &mut Form<'_, '_>,
+    text: &CallText<'_>,
+    first: Signature<'_>,
+    other: Signature<'_>,
+) -> Result<(), Problem> {
+    check_counts(text, other)?;
+    let operands = text.arguments.iter().chain(text.results);
+    let own = first.parameters.iter().chain(first.returns);
+    let others = other.parameters.iter().chain(other.returns);
+    for (operand, (own, other)) in operands.zip(own.zip(others)) {
+        if variable_place(form, operand, other)?.is_none() {
+            form.check_exact(operand, scalar(other)?)?;
+        }
+        if let (Some(own), Some(other)) = (own.bytes(), other.bytes())
+            && own != other
+        {
+            return Err(format!("an argument or a result of {other} bytes, not of {own}"));
+        }
     }
     Ok(())
 }
@@ -195,11 +242,6 @@ fn variable_place(
         }
         _ => Ok(place),
     }
-}
-
-fn reserve(form: &mut Form<'_, '_>, ty: DataType) -> ParameterPlace {
-    let bytes = ty.bytes();
-    ParameterPlace { offset: form.lowering().reserve_parameter(bytes), bytes }
 }
 
 /// The call that stands at a position.
@@ -295,10 +337,10 @@ pub(crate) fn execute(control: &Control, context: &mut Context<'_>) -> Outcome<F
 
 /// The function that the first lane calls, and the lanes that call the same one.
 fn callee(call: &Call, context: &mut Context<'_>) -> Outcome<(usize, u32)> {
-    let (index, mask) = match call.callee {
-        Callee::Direct(index) => (index, context.mask),
-        Callee::Indirect(source) => {
-            let addresses = context.frame.registers.doubles(source);
+    let (index, mask) = match &call.callee {
+        Callee::Direct(index) => (*index, context.mask),
+        Callee::Indirect(source, targets) => {
+            let addresses = context.frame.registers.doubles(*source);
             let first = context.mask.trailing_zeros() as usize;
             let address = addresses[first];
             let same = select(context.mask, |lane| addresses[lane] == address);
@@ -308,6 +350,13 @@ fn callee(call: &Call, context: &mut Context<'_>) -> Outcome<(usize, u32)> {
                 let text = format!("{address:#x} is not the address of a function of this kernel");
                 Fault::at_lane(first, ReportKind::Operand(text))
             })?;
+            if targets.as_ref().is_some_and(|targets| !targets.contains(&index)) {
+                let text = format!(
+                    "{address:#x} is the address of a function that the call's list of targets \
+                     does not name"
+                );
+                return Err(Fault::at_lane(first, ReportKind::Operand(text)));
+            }
             (index, same)
         }
     };

@@ -8,6 +8,7 @@ mod source;
 
 use std::borrow::Cow;
 
+use super::fit;
 use super::lower::Lowering;
 use super::operand::File;
 use super::types::DataType;
@@ -266,6 +267,17 @@ impl<'f, 'm> Form<'f, 'm> {
                 Err(format!("`{name}` is a register of type `{declared}`, not for `.{wanted}`"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Whether an operand may stand for a value of exactly the type. It becomes no operand by this.
+    pub(crate) fn check_exact(&self, operand: &Operand, ty: DataType) -> Result<(), Problem> {
+        match operand {
+            Operand::Immediate(value) if ty.bits() <= 32 => {
+                literal::immediate32(*value, ty).map(|_| ())
+            }
+            Operand::Immediate(value) => literal::immediate64(*value, ty).map(|_| ()),
+            _ => self.check_fit(operand, ty, fit::fits),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::form::Problem;
 use crate::machine::window;
 use crate::module::{
     Function, Immediate, Initialiser, Module, Reference, ScalarType, StateSpace, Variable,
@@ -26,17 +27,12 @@ pub(crate) fn alignment<N>(variable: &Variable<N>) -> u64 {
     u64::from(variable.align.unwrap_or(0)).max(element * vector)
 }
 
-/// Variables one after another, each at its alignment.
-pub(crate) fn place_all(variables: &[Variable], start: u32) -> Option<(Vec<ParameterPlace>, u32)> {
-    let mut end = u64::from(start);
-    let mut places = Vec::with_capacity(variables.len());
-    for variable in variables {
-        let offset = align_up(end, alignment(variable));
-        let bytes = variable.bytes()?;
-        end = offset.checked_add(bytes).filter(|end| *end <= u64::from(u32::MAX))?;
-        places.push(ParameterPlace { offset: offset as u32, bytes: bytes as u32 });
-    }
-    Some((places, end as u32))
+/// A place at an alignment behind what ends at `end`, and where it ends itself. Where nothing can
+/// lie any more, that is `u64::MAX`.
+pub(crate) fn place(variable: &Variable, end: u64) -> Result<(u64, u64), Problem> {
+    let bytes = variable.bytes().ok_or_else(|| format!("`{}` has no size", variable.name))?;
+    let offset = align_up(end, alignment(variable));
+    Ok((offset, offset.saturating_add(bytes)))
 }
 
 /// The addresses of a module's symbols.

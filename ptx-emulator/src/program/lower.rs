@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::form::{Form, Problem, file_of, for_each_reference};
 use super::layout::{
-    ModuleLayout, ParameterPlace, SharedLayout, SharedName, align_up, alignment, defined,
-    function_address, place_all,
+    ModuleLayout, ParameterPlace, SharedLayout, SharedName, align_up, defined, function_address,
+    place,
 };
 use super::operand::{File, Guard};
-use super::parameters;
+use super::parameters::{self, Places};
 use super::{Code, Instruction, Kernel, Origin, Touch};
 use crate::arch::Arch;
 use crate::execute::registers::RegisterCounts;
@@ -222,32 +222,23 @@ impl<'m> Lowering<'m> {
                 *count += elements;
             }
         }
-        let too_large = || "its parameters are too large".to_owned();
-        let (returns, end) = place_all(&function.returns, 0).ok_or_else(too_large)?;
-        let (parameters, end) = place_all(&function.parameters, end).ok_or_else(too_large)?;
-        let (mut parameter_bytes, mut local_bytes) = (end, 0);
+        let Places { returns, parameters, bytes } = parameters::place_all(function)?;
+        let (mut parameter_bytes, mut local_bytes) = (u64::from(bytes), 0);
         let mut variables = Vec::with_capacity(body.variables.len());
         for variable in &body.variables {
-            let place = |end: u64| -> Result<(u64, u64), Problem> {
-                let offset = align_up(end, alignment(variable));
-                let bytes = variable.bytes().ok_or("a variable without a size")?;
-                let end = offset.checked_add(bytes).filter(|end| *end < 1 << 31);
-                Ok((offset, end.ok_or("its variables are too large")?))
+            let end = match variable.space {
+                StateSpace::Local => &mut local_bytes,
+                StateSpace::Param => &mut parameter_bytes,
+                StateSpace::Shared | StateSpace::Const | StateSpace::Global => {
+                    variables.push(0);
+                    continue;
+                }
             };
-            variables.push(match variable.space {
-                StateSpace::Local => {
-                    let (offset, end) = place(local_bytes)?;
-                    local_bytes = end;
-                    offset
-                }
-                StateSpace::Param => {
-                    let (offset, end) = place(parameter_bytes.into())?;
-                    parameter_bytes = end as u32;
-                    offset
-                }
-                StateSpace::Shared | StateSpace::Const | StateSpace::Global => 0,
-            });
+            let (offset, next) = place(variable, *end)?;
+            variables.push(offset);
+            *end = next;
         }
+        let parameter_bytes = parameters::check_calls(parameter_bytes)?;
         let copied = parameters::copied(function, body, &mut local_bytes);
         if local_bytes >= 1 << 31 {
             return Err("its variables are too large".to_owned());

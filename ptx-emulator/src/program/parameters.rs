@@ -3,14 +3,59 @@
 //! local memory (PTX ISA, "Device Function Parameters").
 
 use super::form::Problem;
-use super::layout::{ParameterPlace, align_up, alignment, defined};
+use super::layout::{ParameterPlace, align_up, alignment, defined, place};
 use super::lower::Lowering;
 use super::operand::{Any, Destination, File, Wide};
 use super::types::DataType;
-use crate::module::{Body, Function, FunctionKind, Operand, Reference, StateSpace, Variable};
+use crate::execute::grid::LOCAL_BYTES;
+use crate::module::{
+    Body, Function, FunctionKind, Operand, Prototype, Reference, StateSpace, Variable,
+};
 use crate::ops::Operation;
 use crate::ops::control::Control;
 use crate::ops::memory::parameters;
+
+/// Bytes of parameters a kernel can have (PTX ISA, "Kernel Function Parameters").
+const KERNEL_BYTES: u64 = 32_764;
+
+/// Where results and parameters of a function lie.
+pub(super) struct Places {
+    pub(super) returns: Vec<ParameterPlace>,
+    pub(super) parameters: Vec<ParameterPlace>,
+    /// Where they end.
+    pub(super) bytes: u32,
+}
+
+/// Gives the results and parameters of a function places, one after another.
+pub(super) fn place_all(function: &Function) -> Result<Places, Problem> {
+    let mut places = Vec::with_capacity(function.returns.len() + function.parameters.len());
+    let mut end = 0;
+    for variable in function.returns.iter().chain(&function.parameters) {
+        let (offset, next) = place(variable, end)?;
+        places.push((offset, next - offset));
+        end = next;
+    }
+    let what =
+        if function.returns.is_empty() { "its parameters" } else { "its results and parameters" };
+    let is_entry = function.kind == FunctionKind::Entry;
+    let bytes = check(what, end, if is_entry { KERNEL_BYTES } else { LOCAL_BYTES })?;
+    let mut places = places.into_iter();
+    let narrow = |(offset, bytes)| ParameterPlace { offset: offset as u32, bytes: bytes as u32 };
+    let returns = places.by_ref().take(function.returns.len()).map(narrow).collect();
+    Ok(Places { returns, parameters: places.map(narrow).collect(), bytes })
+}
+
+/// The bytes of all parameter variables of a function, which lie where its local variables do.
+pub(super) fn check_calls(bytes: u64) -> Result<u32, Problem> {
+    check("its parameters, with those of its calls,", bytes, LOCAL_BYTES)
+}
+
+fn check(what: &str, bytes: u64, limit: u64) -> Result<u32, Problem> {
+    match u32::try_from(bytes) {
+        Ok(small) if bytes <= limit => Ok(small),
+        _ => Err(format!("{what} have {bytes} bytes; at most {limit} are possible")),
+    }
+}
 
 /// Where the parameters of a device function lie in local memory, if their address is taken.
 pub(super) fn copied(function: &Function, body: &Body, local_bytes: &mut u64) -> Vec<Option<u64>> {
@@ -38,6 +83,14 @@ pub(super) fn copied(function: &Function, body: &Body, local_bytes: &mut u64) ->
     places
 }
 
+/// What a call returns and takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Signature<'m> {
+    pub(crate) name: &'m str,
+    pub(crate) returns: &'m [Variable],
+    pub(crate) parameters: &'m [Variable],
+}
+
 /// The type of a scalar parameter.
 pub(crate) fn scalar(variable: &Variable) -> Result<DataType, Problem> {
     let word = variable.scalar.word().trim_start_matches('.');
@@ -55,11 +108,11 @@ impl<'m> Lowering<'m> {
         self.copied.get(index).copied().flatten()
     }
 
-    /// A parameter variable of the frame for a value of so many bytes. Returns its offset.
-    pub(crate) fn reserve_parameter(&mut self, bytes: u32) -> u32 {
-        let offset = self.parameter_bytes.next_multiple_of(bytes.max(1));
-        self.parameter_bytes = offset.saturating_add(bytes);
-        offset
+    /// A parameter variable of the frame for a value of so many bytes.
+    pub(crate) fn reserve_parameter(&mut self, bytes: u32) -> Result<ParameterPlace, Problem> {
+        let offset = align_up(self.parameter_bytes.into(), bytes.into());
+        self.parameter_bytes = check_calls(offset.saturating_add(bytes.into()))?;
+        Ok(ParameterPlace { offset: offset as u32, bytes })
     }
 
     pub(super) fn parameter(&self, index: usize) -> Result<ParameterPlace, Problem> {
@@ -84,24 +137,34 @@ impl<'m> Lowering<'m> {
         })
     }
 
-    /// What a call returns and takes, by the name of a function, a prototype or a list of targets.
-    pub(crate) fn signature(&self, name: Reference) -> Option<(&'m [Variable], &'m [Variable])> {
+    /// What calls return and take, by the name of a function, a prototype or a list of targets,
+    /// which has one for each.
+    pub(crate) fn signatures(&self, name: Reference) -> Vec<Signature<'m>> {
         let module = self.module();
-        let of = |index: usize| {
-            let function = module.functions.get(defined(module, index))?;
-            Some((function.returns.as_slice(), function.parameters.as_slice()))
+        let of = |index: &usize| {
+            let function = module.functions.get(defined(module, *index))?;
+            let Function { name, returns, parameters, .. } = function;
+            Some(Signature { name, returns, parameters })
         };
         match name {
-            Reference::Function(index) => of(index),
+            Reference::Function(index) => of(&index).into_iter().collect(),
             Reference::Prototype(index) => {
-                let own = self.body().prototypes.get(index)?;
-                Some((own.returns.as_slice(), own.parameters.as_slice()))
+                let own = self.body().prototypes.get(index).into_iter();
+                let signature = |own: &'m Prototype| {
+                    let Prototype { name, returns, parameters, .. } = own;
+                    Signature { name, returns, parameters }
+                };
+                own.map(signature).collect()
             }
-            Reference::CallTargets(index) => {
-                of(*self.body().call_targets.get(index)?.functions.first()?)
-            }
-            _ => None,
+            Reference::CallTargets(_) => self.targets(name).iter().filter_map(of).collect(),
+            _ => Vec::new(),
         }
+    }
+
+    /// The functions of the module that a list of targets names.
+    pub(crate) fn targets(&self, name: Reference) -> &'m [usize] {
+        let Reference::CallTargets(index) = name else { return &[] };
+        self.body().call_targets.get(index).map_or(&[], |own| &own.functions)
     }
 
     /// Emits what happens before the first instruction.

@@ -267,6 +267,29 @@ fn the_memory_of_a_block_that_has_exited_is_gone() {
     }
 }
 
+/// A call reaches what its list of targets names and nothing else, whatever looks like it.
+#[test]
+fn calls_keep_to_their_targets() {
+    let module = ".func (.reg .b32 r) one(.reg .b32 a) { add.u32 r, a, 1; ret; }
+        .func (.reg .b32 r) two(.reg .b32 a) { add.u32 r, a, 2; ret; }";
+    let body = |targets: &str| {
+        format!(
+            "setp.lt.u32 %p1, %lane, 16; mov.u64 %d1, one; mov.u64 %d2, two;
+             selp.b64 %d1, %d1, %d2, %p1;
+             T: .calltargets {targets}; call (%x), %d1, (%lane), T;"
+        )
+    };
+    let sums = by_lane(|lane| lane + if lane < 16 { 1 } else { 2 });
+    for both in ["one, two", "two, one"] {
+        assert_eq!(Kernel { module, body: &body(both), ..WARP }.run(), sums, "{both}");
+    }
+    let part = "is the address of a function that the call's list of targets does not name";
+    for (one, called) in [("one", "thread (16, 0, 0)"), ("two", "thread (0, 0, 0)")] {
+        Kernel { module, body: &body(one), ..WARP }.fails(part);
+        Kernel { module, body: &body(one), ..WARP }.fails(called);
+    }
+}
+
 #[test]
 fn constants_are_not_written() {
     refused("st.const.b32 [%d1], 5;", "constant memory cannot be written");
