@@ -1,176 +1,31 @@
-//! From a [`Module`](crate::Module) to kernels that can be executed.
+//! From a function of a [`Module`](crate::Module) to one that can be executed.
 
-use std::collections::HashMap;
-
-use super::form::{Form, Problem, file_of, for_each_reference};
+use super::form::{Form, Problem, file_of};
+use super::kernels::Kinds;
 use super::layout::{
     ModuleLayout, ParameterPlace, SharedLayout, SharedName, align_up, defined, function_address,
     place,
 };
 use super::operand::{File, Guard};
 use super::parameters::{self, Places};
-use super::{Code, Instruction, Kernel, Origin, Touch};
+use super::{Code, Instruction, Origin, Touch};
 use crate::arch::Arch;
 use crate::execute::registers::RegisterCounts;
 use crate::machine::LoadError;
 use crate::module::{
-    Body, Function, FunctionKind, Initialiser, Module, Reference, RegisterGroup, ScalarType,
-    StateSpace,
+    Body, Function, FunctionKind, Module, Reference, RegisterGroup, ScalarType, StateSpace,
 };
 use crate::ops::{self, Operation};
 
-/// Lowers every entry of a module, and for their errors the functions that none reaches.
-pub(crate) fn lower_kernels(
-    module: &Module,
-    layout: &ModuleLayout,
-    text: &str,
-) -> Result<Vec<Kernel>, LoadError> {
-    let mut kernels = Vec::new();
-    let mut reached = vec![false; module.functions.len()];
-    for (index, function) in module.functions.iter().enumerate() {
-        if function.kind == FunctionKind::Entry && function.body.is_some() {
-            let kernel = lower_kernel(module, layout, text, index)?;
-            for (flag, own) in reached.iter_mut().zip(&kernel.function_indices) {
-                *flag |= own.is_some();
-            }
-            kernels.push(kernel);
-        }
-    }
-    for (index, function) in module.functions.iter().enumerate() {
-        if function.body.is_some() && !reached[index] {
-            lower_kernel(module, layout, text, index)?;
-        }
-    }
-    Ok(kernels)
-}
-
-/// The functions an entry can reach, itself first.
-fn reachable(module: &Module, entry: usize) -> Vec<usize> {
-    let mut found = vec![entry];
-    let mut next = 0;
-    while let Some(&index) = found.get(next) {
-        next += 1;
-        let mut add = |reference: Reference| {
-            if let Reference::Function(function) = reference {
-                let function = defined(module, function);
-                if !found.contains(&function) {
-                    found.push(function);
-                }
-            }
-        };
-        let Some(body) = module.functions.get(index).and_then(|own| own.body.as_ref()) else {
-            continue;
-        };
-        let mut indirect = false;
-        for instruction in &body.instructions {
-            for operand in &instruction.operands {
-                for_each_reference(operand, &mut |reference| {
-                    indirect |=
-                        matches!(reference, Reference::Prototype(_) | Reference::CallTargets(_));
-                    add(reference);
-                });
-            }
-        }
-        if indirect {
-            let bodies = module.functions.iter().filter_map(|own| own.body.as_ref());
-            let inner = bodies.flat_map(|body| &body.variables);
-            let variables = module.variables.iter().chain(inner);
-            for initialiser in variables.filter_map(|own| own.initialiser.as_ref()) {
-                functions_in(initialiser, &mut add);
-            }
-        }
-    }
-    found
-}
-
-fn functions_in(initialiser: &Initialiser, add: &mut impl FnMut(Reference)) {
-    match initialiser {
-        Initialiser::Immediate(_) => {}
-        Initialiser::Symbol { name, .. } => add(*name),
-        Initialiser::List(values) => values.iter().for_each(|value| functions_in(value, add)),
-    }
-}
-
-fn lower_kernel(
-    module: &Module,
-    layout: &ModuleLayout,
-    text: &str,
-    entry: usize,
-) -> Result<Kernel, LoadError> {
-    let function = &module.functions[entry];
-    let functions = reachable(module, entry);
-    let refuse = |function: &Function, problem: &str| {
-        LoadError::unsupported(text, function.line, &function.name, problem)
-    };
-    let shared = SharedLayout::new(module, &functions)
-        .ok_or_else(|| refuse(function, "its shared variables are too large"))?;
-    let mut function_indices = vec![None; module.functions.len()];
-    for (own, index) in functions.iter().enumerate() {
-        function_indices[*index] = Some(own);
-    }
-    let mut kinds = Kinds::default();
-    let mut codes = Vec::with_capacity(functions.len());
-    for &index in &functions {
-        let own = &module.functions[index];
-        let Some(body) = &own.body else {
-            return Err(refuse(own, "it is called but has no body"));
-        };
-        let target = Target { module, layout, shared: &shared, indices: &function_indices };
-        let lowering =
-            Lowering::new(target, index, own, body).map_err(|problem| refuse(own, &problem))?;
-        codes.push(lowering.run(text, &mut kinds)?);
-    }
-    let directive = |word: &str| {
-        function.directives.iter().find(|own| own.word == word).map(|own| {
-            let mut values = own.values.iter().copied().chain([1; 3]);
-            [(); 3].map(|()| values.next().unwrap_or(1))
-        })
-    };
-    let number = |word: &str| directive(word).map(|[value, ..]| value);
-    let parameter_bytes = codes[0].parameters.last().map_or(0, |last| last.offset + last.bytes);
-    Ok(Kernel {
-        name: function.name.clone(),
-        functions: codes,
-        function_indices,
-        parameter_bytes,
-        static_shared_bytes: shared.end,
-        dynamic_shared_offset: shared.dynamic,
-        required_block: directive(".reqntid"),
-        maximum_threads: directive(".maxntid")
-            .map(|own| own.iter().fold(1u32, |product, value| product.saturating_mul(*value))),
-        required_cluster: directive(".reqnctapercluster"),
-        maximum_registers: number(".maxnreg"),
-        blocks_per_multiprocessor: number(".minnctapersm").unwrap_or(1),
-        kinds: kinds.names,
-    })
-}
-
-/// Opcodes as they are counted.
-#[derive(Default)]
-struct Kinds {
-    names: Vec<String>,
-    indices: HashMap<String, u32>,
-}
-
-impl Kinds {
-    fn index(&mut self, name: String) -> u32 {
-        if let Some(index) = self.indices.get(&name) {
-            return *index;
-        }
-        let index = self.names.len() as u32;
-        self.names.push(name.clone());
-        self.indices.insert(name, index);
-        index
-    }
-}
-
 /// What a function is lowered for.
 #[derive(Clone, Copy)]
-struct Target<'m> {
-    module: &'m Module,
-    layout: &'m ModuleLayout,
-    shared: &'m SharedLayout,
-    indices: &'m [Option<usize>],
+pub(super) struct Target<'m> {
+    pub(super) module: &'m Module,
+    pub(super) layout: &'m ModuleLayout,
+    /// The shared memory of the kernel.
+    pub(super) shared: &'m SharedLayout,
+    /// For each function of the module its index in the kernel.
+    pub(super) indices: &'m [Option<usize>],
 }
 
 /// A function being lowered.
@@ -205,7 +60,7 @@ impl<'m> Lowering<'m> {
         self.target.module.target.first().is_some_and(|name| name == arch.name())
     }
 
-    fn new(
+    pub(super) fn new(
         target: Target<'m>,
         index: usize,
         function: &'m Function,
@@ -268,7 +123,7 @@ impl<'m> Lowering<'m> {
         })
     }
 
-    fn run(mut self, text: &str, kinds: &mut Kinds) -> Result<Code, LoadError> {
+    pub(super) fn run(mut self, text: &str, kinds: &mut Kinds) -> Result<Code, LoadError> {
         let line = self.function.line;
         let other = |problem: Problem| {
             LoadError::unsupported(text, line, &self.function.name.clone(), &problem)

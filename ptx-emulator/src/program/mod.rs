@@ -3,6 +3,7 @@
 
 mod fit;
 mod form;
+mod kernels;
 mod layout;
 mod lower;
 pub(crate) mod operand;
@@ -10,8 +11,8 @@ pub(crate) mod parameters;
 pub(crate) mod types;
 
 pub(crate) use form::{Form, Problem};
+pub(crate) use kernels::lower_kernels;
 pub(crate) use layout::{ModuleLayout, ParameterPlace, align_up, alignment, function_at};
-pub(crate) use lower::lower_kernels;
 
 use crate::execute::registers::RegisterCounts;
 use crate::module::Location;
