@@ -161,15 +161,11 @@ impl Barrier {
 
 /// The size of an mbarrier, which its address is a multiple of.
 const BYTES: u32 = 8;
-/// The bytes of shared memory that a word of [`Mbarriers::places`] stands for.
-const WORD_SPAN: u32 = BYTES * u64::BITS;
 
 /// The mbarriers of a block, by their offset in shared memory.
 #[derive(Debug, Default)]
 pub(crate) struct Mbarriers {
     live: BTreeMap<u32, Barrier>,
-    /// A bit for each eight bytes of shared memory that are one.
-    places: Vec<u64>,
     /// From the first of them to behind the last.
     range: (u32, u32),
 }
@@ -185,11 +181,6 @@ impl Mbarriers {
             return Err(format!("initialised again without `mbarrier.inval` before: {state}"));
         }
         self.live.insert(offset, Barrier::new(count, agent));
-        let (word, bit) = place(offset);
-        if self.places.len() <= word {
-            self.places.resize(word + 1, 0);
-        }
-        self.places[word] |= bit;
         self.update_range();
         Ok(())
     }
@@ -197,10 +188,6 @@ impl Mbarriers {
     /// The end of an mbarrier.
     pub(crate) fn invalidate(&mut self, offset: u32) -> Result<(), String> {
         self.live.remove(&offset).ok_or_else(missing)?;
-        let (word, bit) = place(offset);
-        if let Some(word) = self.places.get_mut(word) {
-            *word &= !bit;
-        }
         self.update_range();
         Ok(())
     }
@@ -219,19 +206,10 @@ impl Mbarriers {
     }
 
     /// The first mbarrier that some bytes of shared memory touch.
-    pub(crate) fn touched(&self, start: u32, bytes: u32) -> Option<u32> {
-        let end = start.saturating_add(bytes).min(self.range.1);
-        let mut at = start.max(self.range.0) / BYTES * BYTES;
-        while at < end {
-            let (word, bit) = place(at);
-            // Most words are empty, and one look then does for all of their bytes.
-            match self.places.get(word).copied().unwrap_or(0) {
-                0 => at = (at / WORD_SPAN + 1) * WORD_SPAN,
-                bits if bits & bit != 0 => return Some(at),
-                _ => at += BYTES,
-            }
-        }
-        None
+    fn touched(&self, start: u32, bytes: u32) -> Option<u32> {
+        let end = start.saturating_add(bytes);
+        let mut touched = self.live.range(start.saturating_sub(BYTES - 1)..end);
+        touched.next().map(|(offset, _)| *offset)
     }
 
     /// Nothing but `mbarrier` instructions may access an mbarrier between its initialisation and
@@ -256,11 +234,6 @@ impl Mbarriers {
             let _ = writeln!(text, "  {block}, mbarrier {offset:#x}: {}", barrier.describe());
         }
     }
-}
-
-/// The word and the bit in [`Mbarriers::places`] that stand for an offset.
-fn place(offset: u32) -> (usize, u64) {
-    ((offset / WORD_SPAN) as usize, 1 << (offset / BYTES % u64::BITS))
 }
 
 fn missing() -> String {
