@@ -47,10 +47,10 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         }
         return finish(form, Fence::Generic);
     }
-    let orders =
-        [("sc", None), ("acq_rel", None), ("acquire", Some(true)), ("release", Some(false))];
-    if let Some(acquires) = form.take_one(&orders).flatten() {
-        take_restriction(form, acquires)?;
+    let [acquire, release] = DIRECTIONS.map(|(word, own)| (word, Some(own)));
+    let orders = [("sc", None), ("acq_rel", None), acquire, release];
+    if let Some(direction) = form.take_one(&orders).flatten() {
+        take_restriction(form, direction)?;
     }
     if !["cta", "cluster", "gpu", "sys"].iter().any(|scope| form.has(scope)) {
         return Err("a scope is missing".to_owned());
@@ -59,20 +59,40 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     finish(form, Fence::Generic)
 }
 
+/// Which side of what it orders a fence is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Acquire,
+    Release,
+}
+
+const DIRECTIONS: [(&str, Direction); 2] =
+    [("acquire", Direction::Acquire), ("release", Direction::Release)];
+
+/// Whether a fence says which memory alone it orders.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Restriction {
+    Given,
+    Absent,
+}
+
 /// What an acquiring or a releasing fence is restricted to, at the scope of the cluster.
-fn take_restriction(form: &mut Form<'_, '_>, acquires: bool) -> Result<Option<()>, Problem> {
+fn take_restriction(form: &mut Form<'_, '_>, direction: Direction) -> Result<Restriction, Problem> {
     let (own, other) = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster");
-    let (right, wrong) = if acquires { (other, own) } else { (own, other) };
+    let (right, wrong) = match direction {
+        Direction::Acquire => (other, own),
+        Direction::Release => (own, other),
+    };
     if form.has(wrong) {
-        return Err(format!("`.{wrong}` does not go with this order"));
+        return Err(format!("`.{wrong}` does not go with this order; `.{right}` does"));
     }
     if !form.take(right) {
-        return Ok(None);
+        return Ok(Restriction::Absent);
     }
     if !form.has("cluster") {
         return Err("`.sync_restrict` goes with `.cluster`".to_owned());
     }
-    Ok(Some(()))
+    Ok(Restriction::Given)
 }
 
 fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
@@ -94,17 +114,14 @@ fn lower_proxy(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if !is_map && !form.take("async::generic") {
         return Err("this proxy is not supported".to_owned());
     }
-    let acquires = form.take("acquire");
-    if !acquires && !form.take("release") {
-        return Err("`.acquire` or `.release` is missing".to_owned());
-    }
-    if !is_map && take_restriction(form, acquires)?.is_none() {
+    let direction = form.take_one(&DIRECTIONS).ok_or("`.acquire` or `.release` is missing")?;
+    if !is_map && take_restriction(form, direction)? == Restriction::Absent {
         return Err("`.sync_restrict` is missing".to_owned());
     }
     if take_scope(form).is_none() {
         return Err("a scope is missing".to_owned());
     }
-    if !(is_map && acquires) {
+    if !is_map || direction == Direction::Release {
         return finish(form, Fence::Both(None));
     }
     form.finish()?;
