@@ -200,8 +200,11 @@ const MEMORY_REFUSED: &[(&str, &str)] = &[
     (".param .b32 q; @%p1 st.param.b32 [q], 5;", "under a predicate"),
     ("ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1];", "sm_100a"),
     ("st.global.v4.b64 [%d1], {%d1, %d2, %d3, %d4};", "sm_100a"),
-    ("ld.global.v8.b16 {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8}, [%d1];", "vectors of 8"),
-    ("ld.global.v2.b128 {%q1, %q2}, [%d1];", "vectors of 2"),
+    (
+        "ld.global.v8.b16 {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8}, [%d1];",
+        "vectors of 8 elements of the type `.b16` have 16 bytes; up to 4 elements of together 16",
+    ),
+    ("ld.global.v2.b128 {%q1, %q2}, [%d1];", "vectors of 2 elements of the type `.b128` have 32"),
     ("ld.global.global.u32 %r1, [%d1];", "`.global` is given twice"),
     ("ld.global.ca.ca.u32 %r1, [%d1];", "`.ca` is given twice"),
     ("ld.global.ca.cg.u32 %r1, [%d1];", "`.cg` is not supported"),

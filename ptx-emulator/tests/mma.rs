@@ -357,17 +357,46 @@ fn wrong_forms_are_refused() {
     let good = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32";
     assert!(load(&kernel(good, [4, 4, 2])).is_ok());
     assert!(load(&kernel(good, [4, 2, 2])).is_err());
-    for (from, to) in [
-        ("m16n8k16", "m16n8k32"),
-        (".row.col", ".col.row"),
-        (".row.col", ".row.row"),
-        (".aligned", ""),
-        ("bf16.bf16.f32", "bf16.bf16.f16"),
-        (".bf16.bf16", ".bf16.f16"),
-        (".row.col", ".row.col.satfinite"),
-        (".row.col", ".row.col.rn"),
+    for (from, to, why) in [
+        ("m16n8k16", "m16n8k32", "m16n8k32 F32.Bf16.Bf16: these types take m16n8k8 and m16n8k16"),
+        (".row.col", ".col.row", "only A by rows with B by columns"),
+        (".row.col", ".row.row", "only A by rows with B by columns"),
+        (".aligned", "", "`.sync.aligned` is missing"),
+        (
+            "bf16.bf16.f32",
+            "bf16.bf16.f16",
+            "C must have the type of D, which is `.f32`, not `.f16`",
+        ),
+        (".bf16.bf16", ".bf16.f16", "F32.Bf16.F16: sums of f32 take bf16, f16 or tf32 for both"),
+        (".row.col", ".row.col.satfinite", ".satfinite is for sums of s32"),
+        (".row.col", ".row.col.rn", "`.rn` is for sums of `.f64`, not of `.f32`"),
+        ("bf16.bf16.f32", "s4.bf16.f32", "A of `.s4` and B of `.bf16` with sums of `.f32`: `.s4`"),
+        (
+            "f32.bf16.bf16.f32",
+            "s32.s4.s8.s32",
+            "A of `.s4` and B of `.s8` with sums of `.s32`: `.s4`",
+        ),
+        (
+            "m16n8k16.row.col.f32.bf16.bf16.f32",
+            "m8n8k16.row.col.s32.s8.f16.s32",
+            "m8n8k16 takes `.s8` and `.u8`, not `.f16`",
+        ),
+        (
+            "f32.bf16.bf16.f32",
+            "s32.s4.u4.s32",
+            "S4 and U4: S4 takes m8n8k32, m16n8k32 and m16n8k64",
+        ),
+        (
+            "m16n8k16.row.col.f32.bf16.bf16.f32",
+            "m16n8k32.row.col.f64.f64.f64.f64",
+            "m16n8k32 of `.f64`; m8n8k4, m16n8k4, m16n8k8 and m16n8k16 are possible",
+        ),
+        ("f32.bf16.bf16.f32", "f64.f32.f64.f64", "not of `.f32` and `.f64`"),
     ] {
-        assert!(load(&kernel(&good.replace(from, to), [4, 4, 2])).is_err(), "{to}");
+        let wrong = good.replace(from, to);
+        assert_ne!(wrong, good);
+        let error = load(&kernel(&wrong, [4, 4, 2])).expect_err(to).to_string();
+        assert!(error.contains(why), "{to}: {error}");
     }
     let tile = "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%d0, %d1}, [%w3];";
     assert!(load(&tile_kernel(tile)).is_ok());

@@ -30,14 +30,20 @@ impl Mma {
             Err(MatrixError::Form(format!("mma m{m}n{n}k{k} {d:?}.{a:?}.{b:?}: {why}")))
         };
         if !types_match(a, b, d) {
-            return refuse("these types do not go together");
+            return refuse(match d {
+                AccumulatorType::F32 => {
+                    "sums of f32 take bf16, f16 or tf32 for both A and B, or e4m3 and e5m2"
+                }
+                AccumulatorType::F16 => "sums of f16 take f16 for both A and B, or e4m3 and e5m2",
+                AccumulatorType::S32 => "sums of s32 take s8 and u8",
+            });
         }
         let full = a.per_row();
         if (m, n) != (16, 8) || k != full && k != full / 2 {
-            return refuse("this shape is not available");
+            return refuse(&format!("these types take m16n8k{} and m16n8k{full}", full / 2));
         }
         if saturate && d != AccumulatorType::S32 {
-            return refuse(".satfinite is for integers");
+            return refuse(".satfinite is for sums of s32");
         }
         Ok(Self { k, a, b, d, saturate })
     }
@@ -185,7 +191,13 @@ pub(crate) fn multiply_doubles(
     let groups = match (a.len(), b.len(), d.len()) {
         (1, 1, 2) => 1,
         (2, 1, 4) | (4, 2, 4) | (8, 4, 4) => 2,
-        _ => return Err(MatrixError::Form("mma has no such shape of doubles".to_owned())),
+        (a, b, d) => {
+            let text = format!(
+                "mma of f64 with {a} registers of A, {b} of B and {d} of D; 1, 1, 2 are possible, \
+                 2, 1, 4 and 4, 2, 4 and 8, 4, 4"
+            );
+            return Err(MatrixError::Form(text));
+        }
     };
     for (index, register) in d.iter_mut().enumerate() {
         for (lane, word) in register.iter_mut().enumerate() {

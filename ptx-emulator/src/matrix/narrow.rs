@@ -34,6 +34,17 @@ impl NarrowType {
         }
     }
 
+    /// The word of an opcode that names the type.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::S8 => "s8",
+            Self::U8 => "u8",
+            Self::S4 => "s4",
+            Self::U4 => "u4",
+            Self::And | Self::Xor => "b1",
+        }
+    }
+
     fn is_signed(self) -> bool {
         matches!(self, Self::S8 | Self::S4)
     }
@@ -77,7 +88,13 @@ impl Narrow {
         };
         let alike = a.bits() == b.bits() && (!bits || a == b);
         if registers == [0; 3] || !alike || bits && saturate {
-            let text = format!("mma m{m}n{n}k{k} of {a:?} and {b:?} is not available");
+            let saturated = if saturate { " with .satfinite" } else { "" };
+            let twice = 2 * part;
+            let text = format!(
+                "mma m{m}n{n}k{k} of {a:?} and {b:?}{saturated}: {a:?} takes m8n8k{part}, \
+                 m16n8k{part} and m16n8k{twice}, with B of the same width; single bits are \
+                 combined in one way and never saturated"
+            );
             return Err(MatrixError::Form(text));
         }
         Ok(Self { types, registers, saturate })

@@ -57,8 +57,10 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             *ty = form.take_type()?;
         }
     }
-    if form.take_type()? != d {
-        return Err("C must have the type of D".to_owned());
+    let c = form.take_type()?;
+    if c != d {
+        let (c, d) = (c.word(), d.word());
+        return Err(format!("C must have the type of D, which is `.{d}`, not `.{c}`"));
     }
     if types[0] == DataType::B1 {
         let and = form.take("and");
@@ -73,7 +75,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     form.finish()?;
     form.expect(4)?;
     if nearest && d != DataType::F64 {
-        return Err("`.rn` is for f64".to_owned());
+        return Err(format!("`.rn` is for sums of `.f64`, not of `.{}`", d.word()));
     }
     let (m, n, k) = shape;
     let small = (m, n, k) == (8, 8, 16) && d == DataType::S32;
@@ -83,7 +85,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             let eight = |ty| match ty {
                 DataType::S8 => Ok(NarrowType::S8),
                 DataType::U8 => Ok(NarrowType::U8),
-                _ => Err(format!("{ty:?} is no type of this shape")),
+                _ => Err(format!("m8n8k16 takes `.s8` and `.u8`, not `.{}`", ty.word())),
             };
             lower_narrow(form, shape, [eight(types[0])?, eight(types[1])?], saturate)?
         }
@@ -95,7 +97,15 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
             let counts = [mma.accumulator_registers(), mma.a_registers(), mma.b_registers()];
             Operands::Full(mma, fragments(form, counts, d, types)?)
         }
-        _ => return Err("these types do not go together".to_owned()),
+        _ => {
+            let [a, b] =
+                [0, 1].map(|side| narrow[side].map_or(types[side].word(), NarrowType::word));
+            return Err(format!(
+                "A of `.{a}` and B of `.{b}` with sums of `.{}`: `.s4` and `.u4` take each other, \
+                 `.b1` takes `.b1`, and their sums are of `.s32`",
+                d.word()
+            ));
+        }
     };
     let multiply_adds = u64::from(m) * u64::from(n) * u64::from(k);
     form.emit(Operation::Mma(Box::new(Product { operands, multiply_adds })));
@@ -124,10 +134,18 @@ fn lower_doubles(
         (16, 8, 4) => [4, 2, 1],
         (16, 8, 8) => [4, 4, 2],
         (16, 8, 16) => [4, 8, 4],
-        _ => return Err("this shape is not available for f64".to_owned()),
+        (m, n, k) => {
+            return Err(format!(
+                "m{m}n{n}k{k} of `.f64`; m8n8k4, m16n8k4, m16n8k8 and m16n8k16 are possible"
+            ));
+        }
     };
-    if types != [DataType::F64; 2] || saturate {
-        return Err("f64 goes with f64 only, and without `.satfinite`".to_owned());
+    if types != [DataType::F64; 2] {
+        let [a, b] = types.map(DataType::word);
+        return Err(format!("sums of `.f64` take A and B of `.f64`, not of `.{a}` and `.{b}`"));
+    }
+    if saturate {
+        return Err("`.satfinite` is for sums of `.s32`, not of `.f64`".to_owned());
     }
     let source = |form: &mut Form<'_, '_>, index: usize, count: usize| {
         let elements = counted(form, index, count)?;

@@ -88,19 +88,30 @@ pub(super) fn check_width(
     use DataType::{B8, B16, B32, B64, B128, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
     let types = [B8, B16, B32, B64, B128, U8, U16, U32, U64, S8, S16, S32, S64, F32, F64];
     if !types.contains(&element) {
-        return Err(format!("there is nothing of the type `.{}` in memory", element.word()));
+        return Err(format!(
+            "there is nothing of the type `.{}` in memory; `.b8` to `.b128` are for any bits",
+            element.word()
+        ));
     }
     let bytes = element.bytes() * length;
     let is_wide = bytes > NARROW_BYTES || length == 8;
     if is_wide && !matches!((element.bytes(), length), (4, 8) | (8, 4)) {
-        return Err(format!("vectors of {length} elements of the type `.{}`", element.word()));
+        return Err(format!(
+            "vectors of {length} elements of the type `.{}` have {bytes} bytes; up to 4 elements \
+             of together {NARROW_BYTES} bytes are possible, and on sm_100a 8 of 4 bytes or 4 of 8",
+            element.word()
+        ));
     }
     if is_wide && !form.is_for(Arch::Sm100a) {
-        return Err(format!("{bytes} bytes at once need the target sm_100a"));
+        return Err(format!(
+            "{bytes} bytes at once need the target sm_100a; others have {NARROW_BYTES}"
+        ));
     }
     let evicts = ["L2::evict_normal", "L2::evict_first", "L2::evict_last"];
     match evicts.into_iter().find(|word| form.has(word)) {
-        Some(word) if !is_wide => Err(format!("`.{word}` is for 32 bytes at once")),
+        Some(word) if !is_wide => {
+            Err(format!("`.{word}` is for 32 bytes at once, not for {bytes}"))
+        }
         _ => Ok(()),
     }
 }
