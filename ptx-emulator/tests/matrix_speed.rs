@@ -1,5 +1,6 @@
 //! How fast matrix instructions are executed. Nothing is asserted; run it with
-//! `cargo test --release -p ptx-emulator --test matrix_speed -- --ignored --nocapture`.
+//! `cargo test --package ptx-emulator --test matrix_speed -- --ignored --nocapture`: the workspace's
+//! development profile optimises the emulator fully.
 
 use ptx_emulator::{Arch, LaunchConfig, Machine};
 

@@ -1,5 +1,6 @@
 //! How fast scalar code is executed. Nothing is asserted; run it with
-//! `cargo test --release -p ptx-emulator --test scalar -- --ignored --nocapture`.
+//! `cargo test --package ptx-emulator --test scalar -- --ignored --nocapture`: the workspace's
+//! development profile optimises the emulator fully.
 
 use std::time::Instant;
 
