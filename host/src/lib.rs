@@ -83,9 +83,10 @@ pub use crate::grouped_linear::functional::{
     WgradArgs,
 };
 pub use crate::grouped_linear::{
-    BackwardOptions, BiasUse, Captured, CapturedLayer, CastWeights, Config, DelayedState,
-    ForwardOptions, GradSink, Grads, GroupedLinear, LayerSpecs, Needs, PendingWgrad, Prepare,
-    Refresh, RowSink, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
+    BackwardOptions, BackwardPrecision, BiasUse, Captured, CapturedLayer, CastWeights, Config,
+    DelayedState, DelayedStates, ForwardOptions, GradSink, Grads, GroupedLinear, LayerRecipe,
+    LayerSpecs, Needs, PendingWgrad, Prepare, QuantizeWeights, RecipeBuffers, Refresh, RowSink,
+    SavePolicy, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
 };
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};

@@ -156,15 +156,36 @@ fn changes(device: &Device) -> Outcome {
     let scaled = BiasUse::RowScaled(&inputs.row_scales);
     let no_dw = Needs { dw: false, ..Needs::default() };
     let options = [
-        ("needs", ForwardOptions { bias: scaled, needs: no_dw, kernel: KernelChoice::Auto }),
-        ("kernel", ForwardOptions { bias: scaled, needs: no_dw, kernel: KernelChoice::Simt }),
+        (
+            "needs",
+            ForwardOptions {
+                bias: scaled,
+                needs: no_dw,
+                kernel: KernelChoice::Auto,
+                ..Default::default()
+            },
+        ),
+        (
+            "kernel",
+            ForwardOptions {
+                bias: scaled,
+                needs: no_dw,
+                kernel: KernelChoice::Simt,
+                ..Default::default()
+            },
+        ),
         (
             "row_scales",
             ForwardOptions { kernel: KernelChoice::Simt, needs: no_dw, ..Default::default() },
         ),
         (
             "the use of the bias",
-            ForwardOptions { bias: BiasUse::Leave, needs: no_dw, kernel: KernelChoice::Simt },
+            ForwardOptions {
+                bias: BiasUse::Leave,
+                needs: no_dw,
+                kernel: KernelChoice::Simt,
+                ..Default::default()
+            },
         ),
     ];
     for (what, options) in options {

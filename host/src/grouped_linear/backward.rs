@@ -2,11 +2,11 @@
 
 use super::GroupedLinear;
 use super::delayed::PendingWgrad;
-use super::functional::{
-    Accumulate, DbiasArgs, DgradArgs, DscalesArgs, WgradArgs, dbias, dgrad, dscales, wgrad,
-};
+use super::functional::{DbiasArgs, DbiasSink, DscalesArgs, dbias, dscales};
+use super::low_precision::LayerRecipe;
+use super::operands::{OutputGradient, WgradOperands};
 use super::saved::{Saved, not_saved, operand};
-use super::sink::{GradSink, RowSink, Wgrad, gemm_options};
+use super::sink::{GradSink, RowSink, Wgrad};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::check_outputs;
@@ -117,46 +117,61 @@ impl GroupedLinear {
     ) -> Result<SelectedGrads> {
         let config = self.config;
         self.check_sinks(stream, &saved, Some(dy), &options)?;
-        let Saved { rows, needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
-        let mut grads = SelectedGrads::default();
+        let (rows, mut grads) = (saved.rows, SelectedGrads::default());
+        let mut options = options;
 
-        if let Some(weights) = weights {
+        // What is quantized is read once, so that is where the gradient of the bias is summed.
+        let dx = saved.weights.is_some() && !matches!(options.dx, RowSink::Skip);
+        let dw = saved.x.is_some() && !matches!(options.dw, Wgrad::Skip);
+        let low = saved.recipe.is_some() && (dx || dw);
+        let mut dbias_sink = None;
+        if let (true, Some(own)) = (saved.needs.db, &self.bias) {
+            if let Some(sink) = options.db.take() {
+                let spec = config.dbias(rows, own.dtype()).output();
+                let (db, accumulate) = sink.open(stream, &spec)?;
+                grads.db = Some(db.clone());
+                dbias_sink = Some((db, accumulate));
+            }
+        }
+        let fused = low && saved.bias_row_scales.is_none();
+        let on_the_way = dbias_sink.as_mut().filter(|_| fused);
+        let on_the_way =
+            on_the_way.map(|(db, accumulate)| DbiasSink { db, accumulate: *accumulate });
+        let gradient = match low {
+            true => OutputGradient::new(stream, &saved, dy, [dx, dw], on_the_way)?,
+            false => OutputGradient::Plain(dy),
+        };
+
+        let (splits, kernel) = (&saved.splits, saved.kernel);
+        if let Some(weights) = &saved.weights {
             let mut dx = options.dx.open(stream, &config.input(rows))?;
             if let Some(dx) = &mut dx {
-                let options = gemm_options(kernel, Accumulate::Overwrite);
-                dgrad(stream, &DgradArgs { dy, weights: &weights, splits: &splits, options }, dx)?;
+                gradient.dgrad(stream, weights, splits, kernel, dx)?;
             }
             grads.dx = dx;
         }
-        if let Some(x) = x {
+        if let (true, Some(x)) = (dw, &saved.x) {
+            let operands =
+                WgradOperands::new(stream, x.clone(), &gradient, splits.clone(), kernel)?;
             match options.dw {
                 Wgrad::Now(sink) => {
                     let (mut dw, accumulate) = sink.open(stream, &config.weights())?;
-                    let options = gemm_options(kernel, accumulate);
-                    let args = WgradArgs { dy, x: &x, splits: &splits, options };
-                    wgrad(stream, &args, &mut dw)?;
+                    operands.compute(stream, accumulate, &mut dw)?;
                     grads.dw = Some(dw);
                 }
-                Wgrad::Delayed => {
-                    let (dy, splits) = (dy.clone(), splits.clone());
-                    grads.pending = Some(PendingWgrad::new(config, kernel, x, dy, splits));
-                }
+                Wgrad::Delayed => grads.pending = Some(PendingWgrad::new(config, operands)),
                 Wgrad::Skip => {}
             }
         }
-        if let (true, Some(sink), Some(own)) = (needs.db, options.db, &self.bias) {
-            let spec = config.dbias(rows, own.dtype()).output();
-            let (mut db, accumulate) = sink.open(stream, &spec)?;
-            let row_scales = bias_row_scales.as_ref();
-            let args = DbiasArgs { dy, splits: &splits, row_scales, accumulate };
-            dbias(stream, &args, &mut db)?;
-            grads.db = Some(db);
+        if let (false, Some((mut db, accumulate))) = (fused, dbias_sink) {
+            let row_scales = saved.bias_row_scales.as_ref();
+            dbias(stream, &DbiasArgs { dy, splits, row_scales, accumulate }, &mut db)?;
         }
-        if let Some(bias) = &bias {
+        if let Some(bias) = &saved.bias {
             let spec = config.dscales(rows, bias.dtype()).output();
             let mut gradient = options.dscales.open(stream, &spec)?;
             if let Some(gradient) = &mut gradient {
-                dscales(stream, &DscalesArgs { dy, bias, splits: &splits }, gradient)?;
+                dscales(stream, &DscalesArgs { dy, bias, splits }, gradient)?;
             }
             grads.dscales = gradient;
         }
@@ -179,11 +194,10 @@ impl GroupedLinear {
             dy.check("dy", &output.shape, output.dtype, stream)?;
         }
         let mut overlaps = Overlaps::default();
-        overlaps.read(dy.into_iter().chain(&saved.x).chain(&saved.bias_row_scales));
-        overlaps.read(saved.splits.device_tensor());
-        for parameter in [&saved.weights, &saved.bias].into_iter().flatten() {
-            overlaps.read(parameter.tensors());
-        }
+        overlaps.read(dy);
+        overlaps.read(saved.activations());
+        overlaps.read(saved.parameters());
+        overlaps.read(saved.recipe.iter().flat_map(LayerRecipe::memory));
         // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
         for parameter in [&self.weights].into_iter().chain(&self.bias) {
             overlaps.read(parameter.tensors());
@@ -196,8 +210,7 @@ impl GroupedLinear {
             operand(&saved.weights, "dx")?;
             let input = config.input(saved.rows);
             dx.check("dx", &input.shape, dx.dtype(), stream)?;
-            let problem = config.product(Pass::Dgrad, saved.rows, dx.dtype(), saved.kernel);
-            plan(problem.into(), std::slice::from_ref(&**dx))?;
+            plan(saved.product(Pass::Dgrad, dx.dtype()), std::slice::from_ref(&**dx))?;
             overlaps.write([&**dx]);
         }
         match &options.dw {
@@ -205,8 +218,7 @@ impl GroupedLinear {
                 if let Some(dw) = sink.buffer() {
                     operand(&saved.x, "dw")?;
                     dw.check_packed("dw", &config.weights(), stream)?;
-                    let problem = config.product(Pass::Wgrad, saved.rows, dw.dtype(), saved.kernel);
-                    plan(problem.into(), dw.tensors())?;
+                    plan(saved.product(Pass::Wgrad, dw.dtype()), dw.tensors())?;
                     overlaps.write(dw.tensors());
                 }
             }

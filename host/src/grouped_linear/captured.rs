@@ -4,12 +4,14 @@ use std::fmt;
 
 use super::delayed::PendingWgrad;
 use super::forward::{BiasMode, CallSpec};
-use super::saved::Saved;
+use super::low_precision::LayerRecipe;
+use super::saved::{Saved, Tokens, Weights};
 use super::sink::{GradSink, RowSink, Wgrad};
 use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, SelectedGrads};
 use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::{Execution, KernelChoice};
+use crate::recipe::Recipe;
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, Tensor};
 
@@ -89,9 +91,11 @@ struct Recording<T> {
 /// All that a graph has in it, by name.
 type Signature = Vec<(&'static str, Part)>;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Part {
     Tensor(Option<Place>),
+    Tensors(Vec<Place>),
+    Recipe(Option<(Recipe, Vec<Place>)>),
     Groups(Option<Groups>),
     Bias(BiasMode),
     Needs(Needs),
@@ -165,6 +169,7 @@ impl CapturedLayer {
             ("the use of the bias", Part::Bias(bias)),
             ("needs", Part::Needs(needs)),
             ("kernel", Part::Kernel(kernel)),
+            ("the recipe", Part::recipe(options.recipe)),
         ];
         if let Some(((_, saved), captured)) = replay(&self.forward, &signature, stream)? {
             return Ok((saved.clone(), captured));
@@ -197,7 +202,7 @@ impl CapturedLayer {
         dy: &Tensor,
         mut options: BackwardOptions<'_>,
     ) -> Result<(SelectedGrads, Captured)> {
-        let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
+        let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, recipe, .. } = saved;
         refuse_new(&options, saved)?;
         let (dw_way, dw) = match &options.dw {
             Wgrad::Now(sink) => (Way::of(sink), sink.buffer()),
@@ -207,8 +212,8 @@ impl CapturedLayer {
         let db = options.db.as_ref();
         let signature = vec![
             ("dy", Part::tensor(Some(dy))),
-            ("x", Part::tensor(x.as_ref())),
-            ("weights", Part::groups(weights.as_ref())),
+            ("x", Part::tensors(x.iter().flat_map(Tokens::tensors))),
+            ("weights", Part::weights(weights.as_ref())),
             ("bias", Part::groups(bias.as_ref())),
             ("row_scales", Part::tensor(bias_row_scales.as_ref())),
             ("splits", Part::tensor(splits.device_tensor())),
@@ -220,6 +225,7 @@ impl CapturedLayer {
             ("dscales", Part::tensor(options.dscales.buffer())),
             ("needs", Part::Needs(*needs)),
             ("kernel", Part::Kernel(*kernel)),
+            ("the recipe", Part::recipe(recipe.as_ref())),
         ];
         if let Some((grads, captured)) = replay(&self.backward, &signature, stream)? {
             return Ok((again(grads), captured));
@@ -245,14 +251,15 @@ impl CapturedLayer {
         if matches!(sink, GradSink::New) {
             return Err(needs_buffer("dw"));
         }
-        let (x, dy, splits, kernel) = pending.operands()?;
+        let operands = pending.operands()?;
+        let (dy, x, splits) = operands.tensors();
         let signature = vec![
-            ("dy", Part::tensor(Some(dy))),
-            ("x", Part::tensor(Some(x))),
-            ("splits", Part::tensor(splits.device_tensor())),
+            ("dy", Part::tensors(dy)),
+            ("x", Part::tensors(x)),
+            ("splits", Part::tensor(splits)),
             ("dw", Part::groups(sink.buffer())),
             ("the sink of dw", Part::Sink(Way::of(&sink))),
-            ("kernel", Part::Kernel(kernel)),
+            ("kernel", Part::Kernel(operands.kernel())),
         ];
         if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream)? {
             pending.release();
@@ -364,6 +371,24 @@ impl Way {
 }
 
 impl Part {
+    fn tensors<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Self {
+        Self::Tensors(tensors.into_iter().map(Place::of).collect())
+    }
+
+    fn weights(weights: Option<&Weights>) -> Self {
+        match weights {
+            Some(Weights::Quantized(weights)) => Self::tensors(weights.tensors()),
+            Some(Weights::Plain(weights)) => Self::groups(Some(weights)),
+            None => Self::groups(None),
+        }
+    }
+
+    fn recipe(recipe: Option<&LayerRecipe>) -> Self {
+        Self::Recipe(
+            recipe.map(|own| (*own.recipe(), own.memory().into_iter().map(Place::of).collect())),
+        )
+    }
+
     fn tensor(tensor: Option<&Tensor>) -> Self {
         Self::Tensor(tensor.map(Place::of))
     }

@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 
 use super::Config;
-use super::functional::{WgradArgs, wgrad};
-use super::sink::{GradSink, gemm_options};
+use super::operands::WgradOperands;
+use super::sink::GradSink;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::KernelChoice;
-use crate::splits::Splits;
-use crate::tensor::{GroupedTensor, Tensor};
+use crate::tensor::GroupedTensor;
 
 /// A gradient of the weights that is still to be computed: it owns what it reads, and needs neither
 /// the layer nor the weights.
@@ -38,26 +36,12 @@ use crate::tensor::{GroupedTensor, Tensor};
 #[must_use = "the weights get no gradient until it runs; drop it explicitly where none is wanted"]
 pub struct PendingWgrad {
     config: Config,
-    kernel: KernelChoice,
-    operands: Option<Operands>,
-}
-
-#[derive(Clone, Debug)]
-struct Operands {
-    x: Tensor,
-    dy: Tensor,
-    splits: Splits,
+    operands: Option<WgradOperands>,
 }
 
 impl PendingWgrad {
-    pub(super) fn new(
-        config: Config,
-        kernel: KernelChoice,
-        x: Tensor,
-        dy: Tensor,
-        splits: Splits,
-    ) -> Self {
-        Self { config, kernel, operands: Some(Operands { x, dy, splits }) }
+    pub(super) fn new(config: Config, operands: WgradOperands) -> Self {
+        Self { config, operands: Some(operands) }
     }
 
     /// Computes the gradient and releases the operands. If it is refused, nothing is released and
@@ -69,22 +53,20 @@ impl PendingWgrad {
     /// # Errors
     /// It has run; the sink does not fit, or overlaps an operand; out of memory; a driver failure.
     pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
-        let (x, dy, splits, _) = self.operands()?;
+        let operands = self.operands()?;
         let (mut dw, accumulate) = sink.open(stream, &self.config.weights())?;
-        let options = gemm_options(self.kernel, accumulate);
-        wgrad(stream, &WgradArgs { dy, x, splits, options }, &mut dw)?;
+        operands.compute(stream, accumulate, &mut dw)?;
         self.release();
         Ok(dw)
     }
 
-    /// Tokens, output gradient, splits and kernel; an error once they are released.
-    pub(super) fn operands(&self) -> Result<(&Tensor, &Tensor, &Splits, KernelChoice)> {
-        let Some(Operands { x, dy, splits }) = &self.operands else {
-            return Err(Error::invalid(
+    /// What it reads; an error once that is released.
+    pub(super) fn operands(&self) -> Result<&WgradOperands> {
+        self.operands.as_ref().ok_or_else(|| {
+            Error::invalid(
                 "this gradient of the weights has been computed; each backward gives one to compute",
-            ));
-        };
-        Ok((x, dy, splits, self.kernel))
+            )
+        })
     }
 
     /// It has been computed.
@@ -94,7 +76,7 @@ impl PendingWgrad {
 
     /// The same gradient of another run of a graph.
     pub(super) fn again(&self) -> Self {
-        Self { config: self.config, kernel: self.kernel, operands: self.operands.clone() }
+        Self { config: self.config, operands: self.operands.clone() }
     }
 
     /// Whether [`PendingWgrad::run`] has succeeded.
@@ -104,9 +86,7 @@ impl PendingWgrad {
 
     /// Bytes of the tokens, the output gradient and the splits that it keeps; 0 once it has run.
     pub fn bytes(&self) -> usize {
-        self.operands.as_ref().map_or(0, |Operands { x, dy, splits }| {
-            x.byte_len() + dy.byte_len() + splits.device_tensor().map_or(0, Tensor::byte_len)
-        })
+        self.operands.as_ref().map_or(0, WgradOperands::byte_len)
     }
 }
 

@@ -1,13 +1,18 @@
 //! Forward.
 
-use super::functional::{FpropArgs, GemmOptions, fprop};
-use super::saved::Saved;
+use super::functional::{
+    FpropArgs, GemmOptions, QuantizedFpropArgs, QuantizedGemmOptions, bias_kind, fprop,
+    quantized_fprop,
+};
+use super::low_precision::LayerRecipe;
+use super::saved::{Saved, Tokens, Weights};
 use super::{Config, GroupedLinear};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::KernelChoice;
+use crate::plan::{KernelChoice, Pass};
+use crate::recipe::Role;
 use crate::splits::Splits;
-use crate::tensor::{DType, GroupedTensor, Tensor};
+use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
 /// What forward does with the layer's bias.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +57,8 @@ pub struct ForwardOptions<'a> {
     pub needs: Needs,
     /// Which kernel, forward and backward.
     pub kernel: KernelChoice,
+    /// Low precision; none computes in the layer's type.
+    pub recipe: Option<&'a LayerRecipe>,
 }
 
 /// [`BiasUse`] without memory.
@@ -72,7 +79,7 @@ pub(crate) struct CallSpec {
 
 impl From<&ForwardOptions<'_>> for CallSpec {
     fn from(options: &ForwardOptions<'_>) -> Self {
-        let &ForwardOptions { bias, needs, kernel } = options;
+        let &ForwardOptions { bias, needs, kernel, .. } = options;
         let bias = match bias {
             BiasUse::Add => BiasMode::Add,
             BiasUse::RowScaled(_) => BiasMode::RowScaled,
@@ -115,8 +122,48 @@ impl GroupedLinear {
         options: ForwardOptions<'_>,
         y: &mut Tensor,
     ) -> Result<Saved> {
-        self.forward_product(stream, x, splits, options, y)?;
-        Ok(self.keep(x, splits, options))
+        let Some(recipe) = options.recipe else {
+            self.forward_product(stream, x, splits, options, y)?;
+            return Ok(self.keep(x, splits, options));
+        };
+        let quantized = self.forward_quantized(stream, x, splits, options, recipe, y)?;
+        let saved = self.keep(x, splits, options);
+        saved.with_quantized(recipe, quantized)
+    }
+
+    /// Computes in low precision; gives what was quantized: tokens and weights.
+    fn forward_quantized(
+        &self,
+        stream: &Stream,
+        x: &Tensor,
+        splits: &Splits,
+        options: ForwardOptions<'_>,
+        recipe: &LayerRecipe,
+        y: &mut Tensor,
+    ) -> Result<(QuantizedTensor, QuantizedTensor)> {
+        self.check_input(x, splits)?;
+        recipe.check_layer(&self.config, options.kernel)?;
+        let (_, needs) = self.effective((&options).into());
+        let (bias, bias_row_scales) = self.bias_operands(options.bias);
+        let want = self.config.output(x.shape()[0]);
+        y.check("y", &want.shape, y.dtype(), stream)?;
+        // Before anything is quantized, what the product would refuse.
+        bias_kind(
+            bias,
+            bias_row_scales,
+            (self.config.groups, self.config.out_features, x.shape()[0]),
+            stream,
+        )?;
+        let columnwise =
+            [needs.dw && recipe.keeps_quantized_tokens(), needs.dx && recipe.in_backward()];
+        let x = recipe.tokens(stream, Role::Input, x, splits, [true, columnwise[0]])?;
+        let weights = recipe.weights(stream, &self.weights, columnwise[1])?;
+        let accumulation = recipe.recipe().accumulation(Pass::Fprop);
+        let options = QuantizedGemmOptions { accumulation, ..QuantizedGemmOptions::default() };
+        let args =
+            QuantizedFpropArgs { x: &x, weights: &weights, splits, bias, bias_row_scales, options };
+        quantized_fprop(stream, &args, y)?;
+        Ok((x, weights))
     }
 
     /// Computes, and keeps nothing.
@@ -144,12 +191,13 @@ impl GroupedLinear {
             config: self.config,
             rows: x.shape()[0],
             needs,
-            x: needs.dw.then(|| x.clone()),
-            weights: needs.dx.then(|| self.weights.clone()),
+            x: needs.dw.then(|| Tokens::Plain(x.clone())),
+            weights: needs.dx.then(|| Weights::Plain(self.weights.clone())),
             bias: bias.filter(|_| needs.dscales).cloned(),
             bias_row_scales: bias_row_scales.filter(|_| needs.db).cloned(),
             splits: splits.clone(),
             kernel: options.kernel,
+            recipe: None,
         }
     }
 

@@ -7,8 +7,9 @@ use crate::plan::{
     BiasKind, DbiasProblem, DscalesProblem, Execution, GemmProblem, KernelChoice, Pass, Plan,
     Problem, Target,
 };
+use crate::recipe::Role;
 use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
-use crate::tensor::{DType, TensorSpec};
+use crate::tensor::{DType, QuantizedSpec, TensorSpec};
 
 /// What forward and backward of a layer give.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct LayerSpecs {
     pub y: TensorSpec,
     /// The tokens kept for backward, `[T, K]`.
     pub saved_x: Option<TensorSpec>,
+    /// The tokens kept for backward in low precision, columnwise, in place of [`LayerSpecs::saved_x`].
+    pub saved_quantized_x: Option<QuantizedSpec>,
     /// The row scales kept for backward, `[T]`.
     pub saved_row_scales: Option<TensorSpec>,
     /// The gradient of the tokens, `[T, K]`.
@@ -93,7 +96,15 @@ impl GroupedLinear {
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
     pub fn infer(&self, rows: usize, options: &ForwardOptions<'_>) -> LayerSpecs {
-        self.infer_call(rows, options.into())
+        let specs = self.infer_call(rows, options.into());
+        match options.recipe {
+            Some(recipe) if recipe.keeps_quantized_tokens() => {
+                let spec = recipe.spec(Role::Input, rows, [false, true]);
+                let saved_quantized_x = specs.saved_x.is_some().then_some(spec);
+                LayerSpecs { saved_x: None, saved_quantized_x, ..specs }
+            }
+            _ => specs,
+        }
     }
 
     pub(crate) fn infer_call(&self, rows: usize, call: CallSpec) -> LayerSpecs {
@@ -103,6 +114,7 @@ impl GroupedLinear {
         LayerSpecs {
             y: config.output(rows),
             saved_x: needs.dw.then(|| config.input(rows)),
+            saved_quantized_x: None,
             saved_row_scales: (needs.db && call.bias == BiasMode::RowScaled).then(row_scales),
             dx: needs.dx.then(|| config.input(rows)),
             dw: needs.dw.then(|| config.weights()),
@@ -142,7 +154,12 @@ impl GroupedLinear {
         execution: Execution,
     ) -> Option<String> {
         let host_splits = splits.counts().is_some();
-        self.unsupported_call(target, rows, host_splits, options.into(), execution)
+        let call = CallSpec::from(options);
+        let plain = || self.unsupported_call(target, rows, host_splits, call, execution);
+        let Some(recipe) = options.recipe else { return plain() };
+        let (_, Needs { dx, dw, .. }) = self.effective(call);
+        let captured = execution == Execution::Captured;
+        recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured).or_else(plain)
     }
 
     pub(crate) fn unsupported_call(

@@ -6,6 +6,8 @@ mod delayed;
 mod forward;
 pub mod functional;
 mod infer;
+mod low_precision;
+mod operands;
 mod quantized;
 mod saved;
 mod sink;
@@ -19,6 +21,9 @@ pub use self::delayed::{PendingWgrad, WgradStore};
 pub(crate) use self::forward::{BiasMode, CallSpec};
 pub use self::forward::{BiasUse, ForwardOptions, Needs};
 pub use self::infer::LayerSpecs;
+pub use self::low_precision::{
+    BackwardPrecision, DelayedStates, LayerRecipe, QuantizeWeights, RecipeBuffers, SavePolicy,
+};
 pub use self::quantized::DelayedState;
 pub use self::saved::{Saved, SavedBytes};
 pub use self::sink::{GradSink, RowSink, Wgrad};

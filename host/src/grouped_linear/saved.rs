@@ -2,10 +2,11 @@
 
 use super::Config;
 use super::forward::Needs;
+use super::low_precision::LayerRecipe;
 use crate::error::{Error, Result};
-use crate::plan::KernelChoice;
+use crate::plan::{BiasKind, KernelChoice, Pass, Problem};
 use crate::splits::Splits;
-use crate::tensor::{GroupedTensor, Tensor};
+use crate::tensor::{DType, Direction, GroupedTensor, QuantizedTensor, Tensor};
 
 /// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call:
 /// handles, no copies.
@@ -21,15 +22,49 @@ pub struct Saved {
     pub(super) rows: usize,
     pub(super) needs: Needs,
     /// For dw.
-    pub(super) x: Option<Tensor>,
+    pub(super) x: Option<Tokens>,
     /// For dx.
-    pub(super) weights: Option<GroupedTensor>,
+    pub(super) weights: Option<Weights>,
     /// For dscales.
     pub(super) bias: Option<GroupedTensor>,
     /// For db.
     pub(super) bias_row_scales: Option<Tensor>,
     pub(super) splits: Splits,
     pub(crate) kernel: KernelChoice,
+    /// What backward follows; none computes in the layer's type.
+    pub(super) recipe: Option<LayerRecipe>,
+}
+
+/// Tokens as backward reads them.
+#[derive(Clone, Debug)]
+pub(super) enum Tokens {
+    Plain(Tensor),
+    Quantized(QuantizedTensor),
+}
+
+impl Tokens {
+    pub(super) fn tensors(&self) -> Vec<&Tensor> {
+        match self {
+            Self::Plain(tensor) => vec![tensor],
+            Self::Quantized(tensor) => tensor.tensors().collect(),
+        }
+    }
+}
+
+/// Weights as backward reads them.
+#[derive(Clone, Debug)]
+pub(super) enum Weights {
+    Plain(GroupedTensor),
+    Quantized(QuantizedTensor),
+}
+
+impl Weights {
+    pub(super) fn tensors(&self) -> Vec<&Tensor> {
+        match self {
+            Self::Plain(tensor) => tensor.tensors().iter().collect(),
+            Self::Quantized(tensor) => tensor.tensors().collect(),
+        }
+    }
 }
 
 /// Bytes of the elements that a [`Saved`] keeps a handle to.
@@ -63,24 +98,53 @@ impl Saved {
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
     pub fn bytes(&self) -> SavedBytes {
-        let tensor = |tensor: &Option<Tensor>| tensor.as_ref().map_or(0, Tensor::byte_len);
-        let grouped = |own: &Option<GroupedTensor>| own.as_ref().map_or(0, GroupedTensor::byte_len);
+        let bytes =
+            |tensors: Vec<&Tensor>| tensors.into_iter().map(Tensor::byte_len).sum::<usize>();
+        let splits = self.splits.device_tensor().map_or(0, Tensor::byte_len);
         SavedBytes {
-            activations: tensor(&self.x) + tensor(&self.bias_row_scales),
-            parameters: grouped(&self.weights) + grouped(&self.bias),
-            splits: self.splits.device_tensor().map_or(0, Tensor::byte_len),
+            activations: bytes(self.activations()) - splits,
+            parameters: bytes(self.parameters()),
+            splits,
         }
     }
 
     /// What lives on account of this value alone.
     pub(crate) fn activations(&self) -> Vec<&Tensor> {
-        let tensors = self.x.iter().chain(&self.bias_row_scales);
-        tensors.chain(self.splits.device_tensor()).collect()
+        let x = self.x.iter().flat_map(Tokens::tensors);
+        x.chain(&self.bias_row_scales).chain(self.splits.device_tensor()).collect()
     }
 
-    /// What the layer holds as well.
+    /// What the layer holds as well, or (quantized weights) its recipe may hold.
     pub(crate) fn parameters(&self) -> Vec<&Tensor> {
-        self.weights.iter().chain(&self.bias).flat_map(GroupedTensor::tensors).collect()
+        let weights = self.weights.iter().flat_map(Weights::tensors);
+        weights.chain(self.bias.iter().flat_map(GroupedTensor::tensors)).collect()
+    }
+
+    /// The same, of a forward in low precision: backward reads what it quantized.
+    pub(super) fn with_quantized(
+        mut self,
+        recipe: &LayerRecipe,
+        (x, weights): (QuantizedTensor, QuantizedTensor),
+    ) -> Result<Self> {
+        if !recipe.in_backward() {
+            return Ok(self);
+        }
+        if self.x.is_some() && recipe.keeps_quantized_tokens() {
+            self.x = Some(Tokens::Quantized(x.only(Direction::Columnwise)?));
+        }
+        if self.weights.is_some() {
+            self.weights = Some(Weights::Quantized(weights.only(Direction::Columnwise)?));
+        }
+        self.recipe = Some(recipe.clone());
+        Ok(self)
+    }
+
+    /// The product of a gradient.
+    pub(super) fn product(&self, pass: Pass, output: DType) -> Problem {
+        match &self.recipe {
+            Some(recipe) => recipe.product(pass, self.rows, output, BiasKind::None).into(),
+            None => self.config.product(pass, self.rows, output, self.kernel).into(),
+        }
     }
 
     /// Which gradients forward was told to keep operands for.

@@ -242,7 +242,7 @@ fn options<'a>(
         BiasMode::Leave => BiasUse::Leave,
         BiasMode::RowScaled => BiasUse::RowScaled(inputs.tensor(BIAS_ROW_SCALES)?),
     };
-    Ok(ForwardOptions { bias, needs, kernel })
+    Ok(ForwardOptions { bias, needs, kernel, recipe: None })
 }
 
 fn backward_options<'a>(

@@ -1,0 +1,462 @@
+//! A layer's recipe: what is quantized in forward and backward, what is kept of it, and where.
+
+use super::Config;
+use super::quantized::{DelayedState, QuantizeArgs, QuantizeSource, quantize};
+use super::weight_cache::Prepare;
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::plan::{
+    BiasKind, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource, ScaledGemmProblem,
+    Target,
+};
+use crate::recipe::{Recipe, Role};
+use crate::splits::Splits;
+use crate::tensor::{
+    DType, Direction, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
+};
+
+/// What forward keeps of the tokens, for the gradient of the weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SavePolicy {
+    /// The quantized copy that the gradient reads, one byte an element.
+    #[default]
+    Quantized,
+    /// The tokens as they are, which backward quantizes again: no memory, where something else keeps
+    /// them anyway. Not with delayed scaling, whose scales have moved on by then.
+    Original,
+}
+
+/// In which precision backward computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BackwardPrecision {
+    /// The recipe's.
+    #[default]
+    Recipe,
+    /// That of the layer's type, on tokens and weights as they are.
+    High,
+}
+
+/// A recipe for one layer, with what it keeps from step to step. Clones are handles to the same
+/// memory.
+///
+/// ```
+/// use grouped_linear::recipe::CurrentScaling;
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let config = Config { groups: 2, in_features: 32, out_features: 16, dtype: DType::Bf16 };
+/// let ones = Tensor::from_f32(&stream, &[2, 16, 32], DType::Bf16, &[1.0; 1024])?;
+/// let layer = GroupedLinear::new(&stream, config, GroupedTensor::packed(ones)?, None)?;
+/// let recipe = LayerRecipe::new(&stream, config, Recipe::Current(CurrentScaling::default()))?;
+///
+/// let x = Tensor::from_f32(&stream, &[3, 32], DType::Bf16, &[0.5; 96])?;
+/// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+/// let (y, saved) = layer.forward(&stream, &x, &Splits::host(&[1, 2])?, options)?;
+/// assert_eq!(y.to_f32(&stream)?, [16.0; 48]);
+/// // Three tokens in two groups of 128 at most, 32 features, a byte each, and a scale a group.
+/// assert_eq!(saved.bytes().activations, 2 * 128 * 32 + 2 * 4);
+/// let dy = Tensor::from_f32(&stream, &[3, 16], DType::Bf16, &[1.0; 48])?;
+/// let grads = layer.backward(&stream, saved, &dy)?;
+/// assert_eq!(grads.dx.to_f32(&stream)?, [16.0; 96]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LayerRecipe {
+    recipe: Recipe,
+    config: Config,
+    delayed: Option<DelayedStates>,
+    weights: Option<QuantizedTensor>,
+    buffers: Option<RecipeBuffers>,
+    save: SavePolicy,
+    backward: BackwardPrecision,
+}
+
+/// What delayed scaling remembers of a layer.
+#[derive(Clone, Debug)]
+pub struct DelayedStates {
+    /// Of the tokens.
+    pub input: DelayedState,
+    /// Of the weights.
+    pub weight: DelayedState,
+    /// Of the output gradients.
+    pub grad_output: DelayedState,
+}
+
+impl DelayedStates {
+    fn of(&self, role: Role) -> &DelayedState {
+        match role {
+            Role::Input => &self.input,
+            Role::Weight => &self.weight,
+            Role::GradOutput => &self.grad_output,
+        }
+    }
+}
+
+/// Memory for everything that a layer quantizes in one forward and its backward, for up to as many
+/// token rows as it was made for: nothing can be allocated in a graph. What forward keeps for backward
+/// lives in it, so forwards whose backwards are still to come need buffers each.
+#[derive(Clone, Debug)]
+pub struct RecipeBuffers {
+    input: QuantizedTensor,
+    weight: QuantizedTensor,
+    grad_output: QuantizedTensor,
+}
+
+impl RecipeBuffers {
+    /// Memory for `rows` token rows.
+    ///
+    /// # Errors
+    /// A recipe that cannot be; out of memory.
+    pub fn new(stream: &Stream, config: Config, recipe: &Recipe, rows: usize) -> Result<Self> {
+        recipe.check()?;
+        let empty =
+            |role| QuantizedTensor::empty(stream, spec(&config, recipe, role, rows, [true, true]));
+        let (input, weight) = (empty(Role::Input)?, empty(Role::Weight)?);
+        Ok(Self { input, weight, grad_output: empty(Role::GradOutput)? })
+    }
+
+    fn of(&self, role: Role) -> &QuantizedTensor {
+        match role {
+            Role::Input => &self.input,
+            Role::Weight => &self.weight,
+            Role::GradOutput => &self.grad_output,
+        }
+    }
+}
+
+/// Shape and format of what a layer quantizes; `[rowwise, columnwise]`.
+fn spec(
+    config: &Config,
+    recipe: &Recipe,
+    role: Role,
+    rows: usize,
+    [rowwise, columnwise]: [bool; 2],
+) -> QuantizedSpec {
+    let Config { groups, in_features, out_features, .. } = *config;
+    let source = match role {
+        Role::Input => SourceShape::Tokens { rows, features: in_features },
+        Role::GradOutput => SourceShape::Tokens { rows, features: out_features },
+        Role::Weight => SourceShape::Weights { rows: out_features, columns: in_features },
+    };
+    QuantizedSpec { groups, source, format: recipe.format(role), rowwise, columnwise }
+}
+
+impl LayerRecipe {
+    /// The recipe, with new states where its scales are delayed.
+    ///
+    /// # Errors
+    /// A recipe that cannot be; features or types that the stream's device cannot quantize or multiply;
+    /// out of memory.
+    pub fn new(stream: &Stream, config: Config, recipe: Recipe) -> Result<Self> {
+        recipe.check()?;
+        let delayed = match recipe {
+            Recipe::Delayed(delayed) => {
+                let state = |role| {
+                    DelayedState::new(stream, delayed, config.groups, recipe.format(role).dtype)
+                };
+                Some(DelayedStates {
+                    input: state(Role::Input)?,
+                    weight: state(Role::Weight)?,
+                    grad_output: state(Role::GradOutput)?,
+                })
+            }
+            Recipe::Current(_) | Recipe::Block(_) => None,
+        };
+        let (save, backward) = (SavePolicy::default(), BackwardPrecision::default());
+        let own = Self { recipe, config, delayed, weights: None, buffers: None, save, backward };
+        let target = stream.device().target();
+        own.problems(1, true, true, config.dtype)
+            .into_iter()
+            .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
+        Ok(own)
+    }
+
+    /// The same recipe with weights that are quantized already, by a [`WeightCache`](super::WeightCache)
+    /// or because they are the only ones there are; forward then does not quantize the layer's own.
+    ///
+    /// # Errors
+    /// They are not those of such a layer.
+    pub fn with_weights(self, weights: QuantizedTensor) -> Result<Self> {
+        let (got, want) = (weights.spec(), self.spec(Role::Weight, 0, [true, true]));
+        if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
+            return Err(Error::invalid(format!(
+                "quantized weights: {got:?} were given, {want:?} are needed"
+            )));
+        }
+        Ok(Self { weights: Some(weights), ..self })
+    }
+
+    /// The same recipe in memory of its own, as graphs need it.
+    pub fn with_buffers(self, buffers: RecipeBuffers) -> Self {
+        Self { buffers: Some(buffers), ..self }
+    }
+
+    /// What forward keeps of the tokens.
+    ///
+    /// # Errors
+    /// The tokens as they are, with delayed scaling.
+    pub fn with_save(self, save: SavePolicy) -> Result<Self> {
+        if save == SavePolicy::Original && self.delayed.is_some() {
+            return Err(Error::unsupported(
+                "delayed scaling cannot quantize the tokens again in backward, when its scales have \
+                 moved on; keep the quantized copy (SavePolicy::Quantized)",
+            ));
+        }
+        Ok(Self { save, ..self })
+    }
+
+    /// In which precision backward computes.
+    pub fn with_backward(self, backward: BackwardPrecision) -> Self {
+        Self { backward, ..self }
+    }
+
+    /// The recipe.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// What delayed scaling remembers.
+    pub fn delayed(&self) -> Option<&DelayedStates> {
+        self.delayed.as_ref()
+    }
+
+    /// Ends a step of delayed scaling: makes the next scales of tokens, weights and output gradients.
+    /// Other recipes have nothing to end.
+    ///
+    /// # Errors
+    /// A stream of another device; a driver failure.
+    pub fn update(&mut self, stream: &Stream) -> Result<()> {
+        let Some(DelayedStates { input, weight, grad_output }) = &mut self.delayed else {
+            return Ok(());
+        };
+        [input, weight, grad_output].into_iter().try_for_each(|state| state.update(stream))
+    }
+
+    /// Whether backward multiplies quantized tensors.
+    pub(super) fn in_backward(&self) -> bool {
+        self.backward == BackwardPrecision::Recipe
+    }
+
+    /// Whether backward reads the quantized tokens.
+    pub(super) fn keeps_quantized_tokens(&self) -> bool {
+        self.in_backward() && self.save == SavePolicy::Quantized
+    }
+
+    /// The memory that a call uses over and over, for comparison.
+    pub(super) fn memory(&self) -> Vec<&Tensor> {
+        let buffers =
+            self.buffers.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
+        let delayed =
+            self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
+        let quantized = self.weights.iter().chain(buffers).flat_map(QuantizedTensor::tensors);
+        quantized.chain(delayed.map(DelayedState::scale)).collect()
+    }
+
+    pub(super) fn spec(&self, role: Role, rows: usize, copies: [bool; 2]) -> QuantizedSpec {
+        spec(&self.config, &self.recipe, role, rows, copies)
+    }
+
+    /// Memory for a tensor with these copies: the buffers', if there are any, else new.
+    pub(super) fn open(
+        &self,
+        stream: &Stream,
+        role: Role,
+        rows: usize,
+        [rowwise, columnwise]: [bool; 2],
+    ) -> Result<QuantizedTensor> {
+        let want = self.spec(role, rows, [rowwise, columnwise]);
+        let Some(buffers) = &self.buffers else {
+            return QuantizedTensor::empty(stream, want);
+        };
+        let buffer = buffers.of(role);
+        let own = buffer.spec();
+        if own.source != want.source || own.groups != want.groups || own.format != want.format {
+            return Err(Error::invalid(format!(
+                "the recipe's buffers were made for {:?} in {:?}, {:?} in {:?} is needed",
+                own.source, own.format, want.source, want.format
+            )));
+        }
+        match (rowwise, columnwise) {
+            (true, true) => Ok(buffer.clone()),
+            (true, false) => buffer.only(Direction::Rowwise),
+            (false, _) => buffer.only(Direction::Columnwise),
+        }
+    }
+
+    /// Quantizes tokens or output gradients; those of a bias may be summed on the way.
+    pub(super) fn args<'a>(&'a self, role: Role, source: QuantizeSource<'a>) -> QuantizeArgs<'a> {
+        let delayed = self.delayed.as_ref().map(|states| states.of(role));
+        let scale = self.recipe.scale_rule();
+        QuantizeArgs { scale, delayed, ..QuantizeArgs::new(source) }
+    }
+
+    pub(super) fn tokens(
+        &self,
+        stream: &Stream,
+        role: Role,
+        x: &Tensor,
+        splits: &Splits,
+        copies: [bool; 2],
+    ) -> Result<QuantizedTensor> {
+        let mut quantized = self.open(stream, role, x.shape()[0], copies)?;
+        let source = QuantizeSource::Tokens(x, splits);
+        quantize(stream, self.args(role, source), &mut quantized)?;
+        Ok(quantized)
+    }
+
+    /// The quantized weights: those given, or the layer's own, quantized now.
+    pub(super) fn weights(
+        &self,
+        stream: &Stream,
+        weights: &GroupedTensor,
+        columnwise: bool,
+    ) -> Result<QuantizedTensor> {
+        if let Some(weights) = &self.weights {
+            return Ok(weights.clone());
+        }
+        let mut quantized = self.open(stream, Role::Weight, 0, [true, columnwise])?;
+        let source = QuantizeSource::Weights(weights);
+        quantize(stream, self.args(Role::Weight, source), &mut quantized)?;
+        Ok(quantized)
+    }
+
+    /// A product of the layer.
+    pub(super) fn product(
+        &self,
+        pass: Pass,
+        rows: usize,
+        output: DType,
+        bias: BiasKind,
+    ) -> ScaledGemmProblem {
+        let Config { groups, in_features, out_features, .. } = self.config;
+        let (a, b) = match pass {
+            Pass::Fprop => (Role::Input, Role::Weight),
+            Pass::Dgrad => (Role::GradOutput, Role::Weight),
+            Pass::Wgrad => (Role::GradOutput, Role::Input),
+        };
+        ScaledGemmProblem {
+            pass,
+            groups,
+            rows,
+            in_features,
+            out_features,
+            a: self.recipe.format(a),
+            b: self.recipe.format(b),
+            accumulation: self.recipe.accumulation(pass),
+            output,
+            bias,
+        }
+    }
+
+    /// Everything that forward and backward compute in low precision, with outputs of the layer's type.
+    fn problems(&self, rows: usize, dx: bool, dw: bool, output: DType) -> Vec<Problem> {
+        let scales = match self.delayed {
+            Some(_) => ScaleSource::Given,
+            None => ScaleSource::Own,
+        };
+        let input = self.config.dtype;
+        let quantize = |role, copies| -> Problem {
+            let destination = self.spec(role, rows, copies);
+            QuantizeProblem { destination, input, scales, dbias: None }.into()
+        };
+        let product = |pass| Problem::from(self.product(pass, rows, output, BiasKind::None));
+        let (dx, dw) = (dx && self.in_backward(), dw && self.in_backward());
+        let mut problems = vec![
+            quantize(Role::Input, [true, dw]),
+            quantize(Role::Weight, [true, dx]),
+            product(Pass::Fprop),
+        ];
+        if dx || dw {
+            problems.push(quantize(Role::GradOutput, [dx, dw]));
+        }
+        problems.extend(dx.then(|| product(Pass::Dgrad)));
+        problems.extend(dw.then(|| product(Pass::Wgrad)));
+        problems
+    }
+
+    /// Why a layer cannot follow the recipe on `target`.
+    pub(super) fn unsupported_reason(
+        &self,
+        target: Target,
+        rows: usize,
+        (dx, dw): (bool, bool),
+        kernel: KernelChoice,
+        captured: bool,
+    ) -> Option<String> {
+        if kernel == KernelChoice::Simt {
+            return Some(
+                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no FP8"
+                    .to_owned(),
+            );
+        }
+        if captured && self.buffers.is_none() {
+            return Some(
+                "a recipe's tensors would be new, and nothing can be allocated in a graph; give it \
+                 memory with LayerRecipe::with_buffers"
+                    .to_owned(),
+            );
+        }
+        let problems = self.problems(rows, dx, dw, self.config.dtype);
+        let refused = problems.into_iter().find_map(|problem| Plan::new(problem, target).err());
+        refused.map(|error| error.to_string())
+    }
+
+    /// Refuses layers and calls that the recipe was not made for.
+    pub(super) fn check_layer(&self, config: &Config, kernel: KernelChoice) -> Result<()> {
+        if self.config != *config {
+            return Err(Error::invalid(format!(
+                "the recipe was made for a layer of {:?}, this one is {config:?}",
+                self.config
+            )));
+        }
+        if kernel == KernelChoice::Simt {
+            return Err(Error::unsupported(
+                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no FP8",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Quantizes master weights, packed or discrete, for the products of a layer: what a
+/// [`WeightCache`](super::WeightCache) holds between optimiser steps, for
+/// [`LayerRecipe::with_weights`].
+#[derive(Clone, Debug)]
+pub struct QuantizeWeights {
+    /// The recipe of the layer that reads them.
+    pub recipe: LayerRecipe,
+    /// Type of the master weights.
+    pub master: DType,
+}
+
+impl Prepare for QuantizeWeights {
+    type Prepared = QuantizedTensor;
+
+    fn allocate(&self, stream: &Stream) -> Result<QuantizedTensor> {
+        if self.recipe.delayed.is_some() {
+            return Err(Error::unsupported(
+                "delayed scales move with every step, so there is nothing to hold; quantize the \
+                 weights in forward",
+            ));
+        }
+        let destination = self.recipe.spec(Role::Weight, 0, [true, true]);
+        let (input, scales) = (self.master, ScaleSource::Own);
+        let problem = QuantizeProblem { destination, input, scales, dbias: None };
+        Plan::new(problem.into(), stream.device().target())?;
+        QuantizedTensor::empty(stream, destination)
+    }
+
+    fn fill(
+        &self,
+        stream: &Stream,
+        master: &GroupedTensor,
+        skip: &Tensor,
+        prepared: &mut QuantizedTensor,
+    ) -> Result<()> {
+        if master.dtype() != self.master {
+            return Err(Error::dtype("master weights", master.dtype(), self.master.to_string()));
+        }
+        let source = QuantizeSource::Weights(master);
+        let args = self.recipe.args(Role::Weight, source);
+        quantize(stream, QuantizeArgs { skip: Some(skip), ..args }, prepared)
+    }
+}

@@ -1,0 +1,160 @@
+//! What backward multiplies: plain tensors, or quantized ones where forward followed a recipe.
+
+use super::functional::{
+    Accumulate, DbiasSink, DgradArgs, QuantizeSource, QuantizedDgradArgs, QuantizedGemmOptions,
+    QuantizedWgradArgs, WgradArgs, dgrad, quantize, quantized_dgrad, quantized_wgrad,
+};
+use super::low_precision::LayerRecipe;
+use super::saved::{Saved, Tokens, Weights};
+use super::sink::gemm_options;
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::plan::{Factor, KernelChoice, Pass};
+use crate::recipe::{Accumulation, Role};
+use crate::splits::Splits;
+use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
+
+/// The gradient of the output, as products read it.
+#[derive(Debug)]
+pub(super) enum OutputGradient<'a> {
+    Plain(&'a Tensor),
+    Quantized(QuantizedTensor, &'a LayerRecipe),
+}
+
+impl<'a> OutputGradient<'a> {
+    /// Quantizes `dy` where backward follows a recipe, in the copies that the gradients of tokens
+    /// (`dx`) and weights (`dw`) read; the gradient of the bias is summed on the way.
+    pub(super) fn new(
+        stream: &Stream,
+        saved: &'a Saved,
+        dy: &'a Tensor,
+        [dx, dw]: [bool; 2],
+        dbias: Option<DbiasSink<'_>>,
+    ) -> Result<Self> {
+        let Some(recipe) = &saved.recipe else { return Ok(Self::Plain(dy)) };
+        let mut quantized = recipe.open(stream, Role::GradOutput, saved.rows, [dx, dw])?;
+        let source = QuantizeSource::Tokens(dy, &saved.splits);
+        let mut args = recipe.args(Role::GradOutput, source);
+        args.dbias = dbias;
+        quantize(stream, args, &mut quantized)?;
+        Ok(Self::Quantized(quantized, recipe))
+    }
+
+    /// The gradient of the tokens.
+    pub(super) fn dgrad(
+        &self,
+        stream: &Stream,
+        weights: &Weights,
+        splits: &Splits,
+        kernel: KernelChoice,
+        dx: &mut Tensor,
+    ) -> Result<()> {
+        match (self, weights) {
+            (Self::Plain(dy), Weights::Plain(weights)) => {
+                let options = gemm_options(kernel, Accumulate::Overwrite);
+                dgrad(stream, &DgradArgs { dy, weights, splits, options }, dx)
+            }
+            (Self::Quantized(dy, recipe), Weights::Quantized(weights)) => {
+                let accumulation = recipe.recipe().accumulation(Pass::Dgrad);
+                let options = QuantizedGemmOptions { accumulation, ..Default::default() };
+                quantized_dgrad(stream, &QuantizedDgradArgs { dy, weights, splits, options }, dx)
+            }
+            _ => Err(mixed()),
+        }
+    }
+}
+
+/// What the gradient of the weights is computed from.
+#[derive(Clone, Debug)]
+pub(super) struct WgradOperands {
+    factors: Factors,
+    splits: Splits,
+}
+
+#[derive(Clone, Debug)]
+enum Factors {
+    Plain { x: Tensor, dy: Tensor, kernel: KernelChoice },
+    Quantized { x: QuantizedTensor, dy: QuantizedTensor, accumulation: Accumulation },
+}
+
+impl WgradOperands {
+    /// Tokens that were kept as they are are quantized now, where the recipe asks for it.
+    pub(super) fn new(
+        stream: &Stream,
+        x: Tokens,
+        dy: &OutputGradient<'_>,
+        splits: Splits,
+        kernel: KernelChoice,
+    ) -> Result<Self> {
+        let factors = match (x, dy) {
+            (Tokens::Plain(x), OutputGradient::Plain(dy)) => {
+                Factors::Plain { x, dy: (*dy).clone(), kernel }
+            }
+            (x, OutputGradient::Quantized(dy, recipe)) => {
+                let x = match x {
+                    Tokens::Quantized(x) => x,
+                    Tokens::Plain(x) => {
+                        recipe.tokens(stream, Role::Input, &x, &splits, [false, true])?
+                    }
+                };
+                let dy = dy.only(Direction::Columnwise)?;
+                let accumulation = recipe.recipe().accumulation(Pass::Wgrad);
+                Factors::Quantized { x, dy, accumulation }
+            }
+            (Tokens::Quantized(_), OutputGradient::Plain(_)) => return Err(mixed()),
+        };
+        Ok(Self { factors, splits })
+    }
+
+    /// Computes the gradient into `dw`.
+    pub(super) fn compute(
+        &self,
+        stream: &Stream,
+        accumulate: Accumulate,
+        dw: &mut GroupedTensor,
+    ) -> Result<()> {
+        let splits = &self.splits;
+        match &self.factors {
+            Factors::Plain { x, dy, kernel } => {
+                let options = gemm_options(*kernel, accumulate);
+                super::functional::wgrad(stream, &WgradArgs { dy, x, splits, options }, dw)
+            }
+            Factors::Quantized { x, dy, accumulation } => {
+                let beta = match accumulate {
+                    Accumulate::Overwrite => 0.0,
+                    Accumulate::Add => 1.0,
+                };
+                let (beta, accumulation) = (Factor::Value(beta), *accumulation);
+                let options = QuantizedGemmOptions { beta, accumulation, ..Default::default() };
+                quantized_wgrad(stream, &QuantizedWgradArgs { dy, x, splits, options }, dw)
+            }
+        }
+    }
+
+    /// Tensors of the output gradient, of the tokens, and the splits on the device.
+    pub(super) fn tensors(&self) -> (Vec<&Tensor>, Vec<&Tensor>, Option<&Tensor>) {
+        let (dy, x) = match &self.factors {
+            Factors::Plain { x, dy, .. } => (vec![dy], vec![x]),
+            Factors::Quantized { x, dy, .. } => (dy.tensors().collect(), x.tensors().collect()),
+        };
+        (dy, x, self.splits.device_tensor())
+    }
+
+    /// Which kernel computes it.
+    pub(super) fn kernel(&self) -> KernelChoice {
+        match &self.factors {
+            Factors::Plain { kernel, .. } => *kernel,
+            Factors::Quantized { .. } => KernelChoice::Auto,
+        }
+    }
+
+    /// Bytes that it keeps.
+    pub(super) fn byte_len(&self) -> usize {
+        let (dy, x, splits) = self.tensors();
+        dy.into_iter().chain(x).chain(splits).map(Tensor::byte_len).sum()
+    }
+}
+
+fn mixed() -> Error {
+    Error::invalid("forward and backward follow different recipes; pass what this forward saved")
+}
