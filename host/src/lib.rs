@@ -66,6 +66,7 @@ pub mod checkpoint;
 pub mod conformance;
 mod error;
 pub mod interop;
+pub mod numerics;
 pub mod ops;
 mod ptx;
 pub mod recipe;
