@@ -13,12 +13,11 @@ pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
 pub(crate) use self::quantized::missing_copy;
-pub use self::quantized::{
-    CopySpec, Direction, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
-};
+pub use self::quantized::{CopySpec, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape};
 pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
 use crate::error::{Error, Kind, Result};
+pub use crate::numerics::Direction;
 
 /// A contiguous, row-major array on one device.
 ///

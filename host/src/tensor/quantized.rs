@@ -5,6 +5,7 @@ use grouped_linear_kernels::abi::quantize::{BlockScales, ScaleLayout, padded_row
 use super::{DType, Tensor, TensorSpec};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::numerics::Direction;
 use crate::plan::MAX_GROUPS;
 use crate::recipe::{Blocks, Format};
 
@@ -52,15 +53,6 @@ pub struct QuantizedSpec {
     pub rowwise: bool,
     /// Whether there is a columnwise copy.
     pub columnwise: bool,
-}
-
-/// Which copy of a quantized tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Scaled along the rows.
-    Rowwise,
-    /// Scaled along the columns.
-    Columnwise,
 }
 
 /// The shapes of a copy.
