@@ -342,6 +342,13 @@ fn check_mbarriers(
     }
     let (from, to, bytes) = (u64::from(from), u64::from(to), u64::from(access.bytes));
     let near = select(mask, |lane| offsets[lane] < to && offsets[lane] + bytes > from);
+    // What a warp accesses mostly lies together: one look between mbarriers does for all lanes.
+    let first = lanes(near).map(|lane| offsets[lane]).min();
+    let last = lanes(near).map(|lane| offsets[lane]).max();
+    let (Some(first), Some(last)) = (first, last) else { return Ok(()) };
+    if mbarriers.touched(first as u32, (last - first) as u32 + access.bytes).is_none() {
+        return Ok(());
+    }
     for lane in lanes(near) {
         mbarriers
             .check_access(access.name, offsets[lane] as u32, access.bytes)

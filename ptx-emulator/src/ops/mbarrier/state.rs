@@ -206,7 +206,7 @@ impl Mbarriers {
     }
 
     /// The first mbarrier that some bytes of shared memory touch.
-    fn touched(&self, start: u32, bytes: u32) -> Option<u32> {
+    pub(crate) fn touched(&self, start: u32, bytes: u32) -> Option<u32> {
         let end = start.saturating_add(bytes);
         let mut touched = self.live.range(start.saturating_sub(BYTES - 1)..end);
         touched.next().map(|(offset, _)| *offset)
