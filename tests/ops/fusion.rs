@@ -32,6 +32,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("a stage that gives too little is refused, with its operation", |e, s| {
         too_little(s).expect(e)
     }),
+    ("a stage refuses a buffer before the operations before it write", picky),
     ("of two rules the first fuses, and the rest stays", |e, s| windows(s).expect(e)),
 ];
 
@@ -310,7 +311,7 @@ fn new_tensors(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// A stage whose forward or backward forgets the last operation.
+/// A stage for two relus whose forward or backward forgets the last one; it fills no buffers.
 #[derive(Clone, Copy, Debug)]
 struct Forgetful(Passes);
 
@@ -324,6 +325,9 @@ impl FusionRule for Forgetful {
     }
 
     fn fuse(&self, window: &Window<'_>) -> Decision {
+        if window.operations.iter().any(|operation| operation.kind != "relu") {
+            return Decision::NotMine;
+        }
         match (self.0, window.direction) {
             (Passes::Backward, Direction::Forward) => Decision::NotMine,
             _ => Decision::Fused(Arc::new(*self)),
@@ -334,6 +338,13 @@ impl FusionRule for Forgetful {
 impl FusedStage for Forgetful {
     fn passes(&self) -> Passes {
         self.0
+    }
+
+    fn check_forward(&self, _: &Stream, _: &[Inputs], output: Option<&Tensor>) -> Result<()> {
+        match output {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid("the stage fills no buffers")),
+        }
     }
 
     fn forward(&self, _: &Stream, _: &[Inputs], _: &mut Tensor) -> Result<Vec<AnySaved>> {
@@ -376,6 +387,25 @@ fn too_little(stream: &Stream) -> Result<()> {
         };
         let want = "operation 0 (relu): a fused stage of 2 operations gave results for 1";
         assert!(error.to_string().starts_with(want), "{passes:?}: {error}");
+    }
+    Ok(())
+}
+
+fn picky(stream: &Stream) -> Result<()> {
+    let mut pipeline = Sequential::new();
+    let layer = pipeline.push(crate::layer(stream, (8, 16), true, 5)?);
+    pipeline.push(Relu);
+    let last = pipeline.push(Relu);
+    pipeline.add_rule(Forgetful(Passes::Forward));
+    let sevens = || Tensor::from_slice(stream, &[ROWS, 16], &[7.0f32; ROWS * 16]);
+    let (mut h, mut y) = (sevens()?, sevens()?);
+    let written = [h.clone(), y.clone()];
+    let arguments = ForwardArguments::new().splits(layer, &crate::splits());
+    let arguments = arguments.output(layer, &mut h).output(last, &mut y);
+    let error = pipeline.forward(stream, Mlp::x(stream)?, arguments).unwrap_err();
+    assert_eq!(error.to_string(), "operation 1 (relu): the stage fills no buffers");
+    for tensor in written {
+        assert_eq!(tensor.to_f32(stream)?, [7.0; ROWS * 16]);
     }
     Ok(())
 }

@@ -131,7 +131,8 @@ pub trait FusedStage: Debug + Send + Sync {
     }
 
     /// Refuses what backward would refuse, before anything is written. `output_gradient` is that of
-    /// the last operation, as for [`Function::check_backward`](super::Function::check_backward). A
+    /// the last operation, as for [`Function::check_backward`](super::Function::check_backward). For
+    /// the gradients of `x` between its operations there are no sinks but [`Sink::New`](super::Sink). A
     /// stage for backward alone that answers with [`Error::is_unsupported`] is replaced by the
     /// operations.
     ///
