@@ -4,9 +4,11 @@
 use std::sync::{Arc, Weak};
 
 use super::{
-    BackwardOptions, BiasUse, Captured, CapturedLayer, Config, ForwardOptions, GradSink,
-    GroupedLinear, Needs, PendingWgrad, Saved, Wgrad, WgradStore,
+    BackwardOptions, BiasUse, Config, ForwardOptions, GradSink, GroupedLinear, Needs, Saved, Wgrad,
+    WgradStore,
 };
+#[cfg(feature = "emulator")]
+use super::{Captured, CapturedLayer, PendingWgrad};
 use crate::backend::{Device, Stream};
 use crate::error::Result;
 use crate::splits::Splits;
