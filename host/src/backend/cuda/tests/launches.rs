@@ -6,7 +6,7 @@ use super::super::stream::CudaStream;
 use super::fake::{open, stream};
 use crate::backend::{Launcher, Queue};
 use crate::error::Result;
-use crate::launch::Launches;
+use crate::launch::{Launches, MOST};
 
 /// Prepares kernels with these grids, whose first argument is 0xabcd, and hands them over.
 fn submit(stream: &CudaStream, kernels: &[(&'static Kernel, [u32; 2])]) -> Result<()> {
@@ -40,7 +40,7 @@ fn launches_carry_what_the_table_says() {
     assert_eq!(fake.notes(), "");
     let error = Launches::default().push(setup, [1, 1], &[0; 8]).expect_err("wrong arguments");
     assert!(error.is_invalid_argument() && error.to_string().contains(name), "{error}");
-    let error = submit(&stream, &[(setup, [1, 1]); 4]).expect_err("too many");
+    let error = submit(&stream, &[(setup, [1, 1]); MOST + 1]).expect_err("too many");
     assert!(error.is_invalid_argument() && fake.notes().is_empty(), "{error}");
 
     let clustered: &Kernel = Box::leak(Box::new(Kernel { cluster: 2, ..*setup }));
