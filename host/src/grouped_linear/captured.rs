@@ -26,8 +26,9 @@ use crate::tensor::{DType, GroupedTensor, Tensor};
 /// `CapturedLayer` each; clones of the layer share their parameters.
 ///
 /// All outputs are the caller's, and splits are in device memory: nothing can be allocated in a
-/// graph. The graphs keep what they read and write until they are replaced or dropped. While a stream
-/// records ([`Stream::capture`]), every call is refused: graphs are not made or launched in another.
+/// graph. The graphs keep what they read and write until they are replaced or dropped. While a
+/// stream records ([`Stream::capture`]), every call is refused: graphs are not made or launched in
+/// another.
 ///
 /// ```
 /// # #[cfg(feature = "emulator")] {

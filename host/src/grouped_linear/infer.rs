@@ -123,8 +123,8 @@ impl GroupedLinear {
         }
     }
 
-    /// Why forward and the gradients that `options` ask for cannot be executed so on `target`; `None`
-    /// if they can. (Recording also needs outputs that exist:
+    /// Why forward and the gradients that `options` ask for cannot be executed so on `target`;
+    /// `None` if they can. (Recording also needs outputs that exist:
     /// nothing is allocated in a graph.) Nothing is launched.
     ///
     /// ```

@@ -157,9 +157,9 @@ impl From<CastProblem> for Problem {
 }
 
 impl Problem {
-    /// Shape and type of the result: what operations with splits check their outputs against. Results
-    /// with a part per group are given as packed. That of a cast is a row for each part that is cast,
-    /// whatever shapes the parts have.
+    /// Shape and type of the result: what operations with splits check their outputs against.
+    /// Results with a part per group are given as packed. That of a cast is a row for each part
+    /// that is cast, whatever shapes the parts have.
     ///
     /// ```
     /// use grouped_linear::plan::{DbiasProblem, Problem};
