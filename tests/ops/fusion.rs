@@ -32,7 +32,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("a stage that gives too little is refused, with its operation", |e, s| {
         too_little(s).expect(e)
     }),
-    ("a stage refuses a buffer before the operations before it write", picky),
+    ("a stage refuses a buffer before the operations before it write", |e, s| picky(s).expect(e)),
     ("of two rules the first fuses, and the rest stays", |e, s| windows(s).expect(e)),
 ];
 
