@@ -1,4 +1,7 @@
-//! The layer against outputs of TransformerEngine 2.20.2 on an H200; see `fixtures/README.md`.
+//! The layer and the quantizers against outputs of TransformerEngine 2.20.2 on an H200; see
+//! `fixtures/README.md`.
+
+mod quantizers;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -13,8 +16,9 @@ use half::bf16;
 use libtest_mimic::{Arguments, Completion, Trial};
 use safetensors::SafeTensors;
 
-const FIXTURE: &[u8] = include_bytes!("fixtures/te_golden.safetensors");
+const FIXTURE: &[u8] = include_bytes!("../fixtures/te_golden.safetensors");
 
+const SPLITS: &str = "g.bf16.splits";
 const GROUPS: usize = 4;
 const ROWS: usize = 256;
 const N: usize = 256;
@@ -30,12 +34,21 @@ fn bf16s(name: &str) -> Vec<bf16> {
     array(name).chunks_exact(2).map(|c| bf16::from_le_bytes([c[0], c[1]])).collect()
 }
 
-fn splits() -> Vec<usize> {
-    let bytes = array("g.bf16.splits");
+fn splits(name: &str) -> Vec<usize> {
+    let bytes = array(name);
     bytes
         .chunks_exact(8)
         .map(|c| i64::from_le_bytes(c.try_into().expect("eight bytes")) as usize)
         .collect()
+}
+
+/// The first row of each group, then the number of rows.
+fn row_offsets(splits: &[usize]) -> Vec<usize> {
+    let mut row_offsets = vec![0];
+    for split in splits {
+        row_offsets.push(row_offsets[row_offsets.len() - 1] + split);
+    }
+    row_offsets
 }
 
 /// Position among all BF16 values in ascending order; neighbours differ by one.
@@ -75,10 +88,7 @@ struct Magnitudes {
 static MAGNITUDES: LazyLock<Magnitudes> = LazyLock::new(|| {
     let wide = |name| -> Vec<f64> { bf16s(name).iter().map(|v| v.to_f64().abs()).collect() };
     let (x, w, b, dy) = (wide("q.x"), wide("g.w"), wide("g.b"), wide("g.dy"));
-    let mut row_offsets = vec![0];
-    for split in splits() {
-        row_offsets.push(row_offsets[row_offsets.len() - 1] + split);
-    }
+    let row_offsets = row_offsets(&splits(SPLITS));
     let groups = Groups { row_offsets: &row_offsets, out_features: N, in_features: K };
     let mut y = vec![0.0; ROWS * N];
     plain::fprop(&groups, &x, &w, &mut y).expect("sizes fit");
@@ -97,7 +107,7 @@ static MAGNITUDES: LazyLock<Magnitudes> = LazyLock::new(|| {
 });
 
 fn compare(name: &str, stream: &Stream, kernel: KernelChoice) {
-    assert_eq!(splits()[1], 0, "expert 1 of the fixture has no rows");
+    assert_eq!(splits(SPLITS)[1], 0, "expert 1 of the fixture has no rows");
     let tensor = |name, shape: &[usize]| {
         Tensor::from_slice(stream, shape, &bf16s(name)).expect("a tensor of the fixture")
     };
@@ -107,7 +117,7 @@ fn compare(name: &str, stream: &Stream, kernel: KernelChoice) {
     let bias = packed(tensor("g.b", &[GROUPS, N]));
     let layer = GroupedLinear::new(stream, config, weights, Some(bias)).expect("a layer");
     let (x, dy) = (tensor("q.x", &[ROWS, K]), tensor("g.dy", &[ROWS, N]));
-    let splits = Splits::host(&splits()).expect("splits");
+    let splits = Splits::host(&splits(SPLITS)).expect("splits");
     let options = ForwardOptions { kernel, ..ForwardOptions::default() };
     let (y, saved) = layer.forward(stream, &x, &splits, options).expect("forward");
     let grads = layer.backward(stream, saved, &dy).expect("backward");
@@ -131,7 +141,7 @@ fn compare(name: &str, stream: &Stream, kernel: KernelChoice) {
 }
 
 fn main() -> ExitCode {
-    let mut trials = Vec::new();
+    let mut trials = quantizers::trials();
     for engine in engines() {
         for kernel in [KernelChoice::Auto, KernelChoice::Simt] {
             let name = format!("{}, {kernel:?}", engine.name);
