@@ -8,8 +8,8 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use grouped_linear::Device;
 use grouped_linear::conformance::{
-    Case, CastCase, Engine, Outcome, SEED, all_cases, cast_cases, engines, run_case, run_cast,
-    selected_cases,
+    Case, CastCase, Engine, LowPrecisionCase, Outcome, SEED, all_cases, cast_cases, engines,
+    low_precision_cases, run_case, run_cast, run_low_precision, selected_cases,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -36,6 +36,7 @@ pub struct VerifyArgs {
 enum Check {
     Case(Case),
     Cast(CastCase),
+    LowPrecision(LowPrecisionCase),
 }
 
 impl Check {
@@ -43,6 +44,7 @@ impl Check {
         match self {
             Self::Case(case) => run_case(case, device),
             Self::Cast(case) => run_cast(case, device).map(|()| Outcome::Passed),
+            Self::LowPrecision(case) => run_low_precision(case, device).map(|()| Outcome::Passed),
         }
     }
 }
@@ -52,6 +54,7 @@ impl fmt::Display for Check {
         match self {
             Self::Case(case) => case.fmt(f),
             Self::Cast(case) => case.fmt(f),
+            Self::LowPrecision(case) => case.fmt(f),
         }
     }
 }
@@ -74,7 +77,8 @@ struct Row {
 pub fn run(args: &VerifyArgs) -> Result<()> {
     let cases = if args.full { all_cases() } else { selected_cases() };
     let casts = cast_cases().into_iter().map(Check::Cast);
-    let cases: Vec<Check> = cases.into_iter().map(Check::Case).chain(casts).collect();
+    let low = low_precision_cases().into_iter().map(Check::LowPrecision);
+    let cases: Vec<Check> = cases.into_iter().map(Check::Case).chain(casts).chain(low).collect();
     let kind = if args.full { "all" } else { "selected" };
     println!("{} {kind} cases, seed {SEED}", cases.len());
     let mut rows = Vec::new();

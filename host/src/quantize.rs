@@ -13,7 +13,7 @@ use crate::plan::{
     CastOperands, GroupedOperand, LaunchPlan, Plan, Problem, QuantizeOperands, QuantizeProblem,
     ScaleSource, UpdateScalesOperands,
 };
-use crate::recipe::{AmaxAlgorithm, Blocks};
+use crate::recipe::{AmaxChoice, Blocks};
 use crate::tensor::{DType, Direction, SourceShape, Tensor};
 
 /// Adds the cast to the type of the destination; nothing, if there are no elements.
@@ -218,7 +218,7 @@ pub(crate) fn prepare_update(
         groups: problem.groups as u32,
         format_max: format_max(problem.format),
         history_len: problem.history_len as u32,
-        most_recent: u32::from(operands.algorithm == AmaxAlgorithm::MostRecent),
+        most_recent: u32::from(operands.choice == AmaxChoice::MostRecent),
         margin: operands.margin,
         ..ScaleArgs::default()
     };

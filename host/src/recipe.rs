@@ -13,6 +13,7 @@ pub use grouped_linear_kernels::abi::quantize::Blocks;
 pub use grouped_linear_kernels::abi::scaled::Accumulation;
 
 use crate::error::{Error, Result};
+pub use crate::numerics::scale::AmaxChoice;
 use crate::plan::Pass;
 use crate::tensor::DType;
 
@@ -54,20 +55,10 @@ pub struct DelayedScaling {
     pub types: Fp8Types,
     /// Steps that are remembered, at least 1.
     pub history_len: usize,
-    /// What decides among them.
-    pub algorithm: AmaxAlgorithm,
+    /// Which of them decides.
+    pub choice: AmaxChoice,
     /// Scales are divided by `2^margin`.
     pub margin: i32,
-}
-
-/// How a delayed scale follows from the history.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum AmaxAlgorithm {
-    /// The largest magnitude remembered.
-    #[default]
-    Max,
-    /// The newest.
-    MostRecent,
 }
 
 /// FP8 with a scale for every 128 neighbours (tokens, gradients) or every 128 × 128 (weights).
@@ -96,8 +87,7 @@ pub struct ScaleRule {
 
 impl Default for DelayedScaling {
     fn default() -> Self {
-        let (types, algorithm) = (Fp8Types::default(), AmaxAlgorithm::default());
-        Self { types, history_len: 1024, algorithm, margin: 0 }
+        Self { types: Fp8Types::default(), history_len: 1024, choice: AmaxChoice::Max, margin: 0 }
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grouped_linear::conformance::{
-    Outcome, SEED, cast_cases, engines, run_case, run_cast, selected_cases,
+    Outcome, SEED, cast_cases, engines, low_precision_cases, run_case, run_cast, run_low_precision,
+    selected_cases,
 };
 use libtest_mimic::{Arguments, Completion, Trial};
 
@@ -20,8 +21,8 @@ struct Counts {
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let (cases, casts) = (selected_cases(), cast_cases());
-    let count = cases.len() + casts.len();
+    let (cases, casts, low) = (selected_cases(), cast_cases(), low_precision_cases());
+    let count = cases.len() + casts.len() + low.len();
     let mut trials = Vec::new();
     let mut counters = Vec::new();
     for engine in engines() {
@@ -57,6 +58,14 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || {
                 counts.ran.fetch_add(1, Ordering::Relaxed);
                 Ok(run_cast(&case, &engine.device_for(number)?)?)
+            }));
+        }
+        for (number, &case) in low.iter().enumerate() {
+            let name = format!("{}: {case}", engine.name);
+            let (engine, counts) = (engine.clone(), counts.clone());
+            trials.push(Trial::test(name, move || {
+                counts.ran.fetch_add(1, Ordering::Relaxed);
+                Ok(run_low_precision(&case, &engine.device_for(number)?)?)
             }));
         }
         counters.push((engine.name, Some(counts)));

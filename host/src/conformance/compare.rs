@@ -38,6 +38,9 @@ pub struct Tolerance {
     pub absolute: f64,
     /// Factor of the sum of the absolute products.
     pub accumulation: f64,
+    /// Factor of the reference's norm, in place of `accumulation` times that of the sums; 0 for
+    /// products in high precision.
+    pub norm: f64,
 }
 
 impl Tolerance {
@@ -49,7 +52,7 @@ impl Tolerance {
             DType::F16 => (1e-3, 1e-5),
             _ => (1.3e-6, 1e-5),
         };
-        Self { relative, absolute, accumulation }
+        Self { relative, absolute, accumulation, norm: 0.0 }
     }
 }
 
@@ -66,10 +69,25 @@ pub fn compare(
     magnitude: &[f64],
     locate: &dyn Fn(usize) -> Location,
 ) -> Result<(), String> {
+    compare_within(what, dtype, Tolerance::of(dtype), got, want, magnitude, locate)
+}
+
+/// As [`compare`], with other limits.
+///
+/// # Errors
+/// The message names the worst element.
+pub fn compare_within(
+    what: &str,
+    dtype: DType,
+    tolerance: Tolerance,
+    got: &[f32],
+    want: &[f64],
+    magnitude: &[f64],
+    locate: &dyn Fn(usize) -> Location,
+) -> Result<(), String> {
     if got.len() != want.len() || got.len() != magnitude.len() {
         return Err(format!("{what}: {} elements, the reference has {}", got.len(), want.len()));
     }
-    let tolerance = Tolerance::of(dtype);
     let mut worst = (0.0, 0);
     let mut wrong = 0;
     let (mut difference, mut rounding, mut reference, mut size) = (0.0, 0.0, 0.0, 0.0);
@@ -100,7 +118,11 @@ pub fn compare(
             locate(index)
         ));
     }
-    let limit = rounding.sqrt() + tolerance.accumulation * size.sqrt();
+    let accumulated = match tolerance.norm {
+        0.0 => tolerance.accumulation * size.sqrt(),
+        norm => norm * reference.sqrt(),
+    };
+    let limit = rounding.sqrt() + accumulated;
     if difference.sqrt() > limit {
         let (excess, index) = worst;
         return Err(format!(

@@ -3,7 +3,8 @@
 //!
 //! A [`Case`] says what is computed on which sizes; [`run_case`] computes it twice on a device and
 //! compares the results with the loops in [`reference::plain`](crate::reference::plain) in FP64.
-//! A [`CastCase`] is held to the bit.
+//! A [`CastCase`] is held to the bit. A [`LowPrecisionCase`] quantizes, to the byte, or multiplies
+//! what is quantized.
 
 mod cases;
 mod cast;
@@ -11,6 +12,7 @@ mod compare;
 mod data;
 mod layer;
 mod layer_cases;
+mod low_precision;
 mod oracle;
 mod pairwise;
 mod rows;
@@ -23,6 +25,9 @@ pub use self::cast::{CastCase, cast_cases, run_cast};
 pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
 pub use self::layer_cases::{LayerUse, SinkCase};
+pub use self::low_precision::{
+    LowPrecisionCase, ProductCase, QuantizeCase, SourceCase, low_precision_cases, run_low_precision,
+};
 pub use self::rows::RowPattern;
 pub use self::run::{Outcome, run_case, run_case_once};
 use crate::backend::Device;

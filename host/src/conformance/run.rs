@@ -181,7 +181,7 @@ impl Operands {
                 &inputs.bias,
             )?,
             row_scales: Tensor::from_slice(stream, &[rows], &inputs.row_scales)?,
-            splits: splits(case, stream, &inputs.splits)?,
+            splits: splits(case.splits, stream, &inputs.splits)?,
             alpha: factors(&inputs.alpha)?,
             beta: factors(&inputs.beta)?,
         })
@@ -284,9 +284,9 @@ pub(super) fn grouped(
     }
 }
 
-fn splits(case: &Case, stream: &Stream, counts: &[usize]) -> Result<Splits> {
+pub(super) fn splits(source: SplitSource, stream: &Stream, counts: &[usize]) -> Result<Splits> {
     let shape = [counts.len()];
-    match case.splits {
+    match source {
         SplitSource::Host => Splits::host(counts),
         SplitSource::DeviceI32 => {
             let counts: Vec<i32> = counts.iter().map(|&count| count as i32).collect();

@@ -52,8 +52,8 @@ pub enum BackwardPrecision {
 /// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
 /// let (y, saved) = layer.forward(&stream, &x, &Splits::host(&[1, 2])?, options)?;
 /// assert_eq!(y.to_f32(&stream)?, [16.0; 48]);
-/// // Three tokens in two groups of 128 at most, 32 features, a byte each, and a scale a group.
-/// assert_eq!(saved.bytes().activations, 2 * 128 * 32 + 2 * 4);
+/// // Three tokens in two groups of 128 at most, 32 features, a byte each; two scales a group.
+/// assert_eq!(saved.bytes().activations, 2 * 128 * 32 + 2 * 2 * 4);
 /// let dy = Tensor::from_f32(&stream, &[3, 16], DType::Bf16, &[1.0; 48])?;
 /// let grads = layer.backward(&stream, saved, &dy)?;
 /// assert_eq!(grads.dx.to_f32(&stream)?, [16.0; 96]);

@@ -213,8 +213,8 @@ impl DelayedState {
         })
     }
 
-    /// Largest magnitudes, `f32[history_len, groups]`, newest first; the first line is that of the
-    /// step that is under way.
+    /// Largest magnitudes, `f32[history_len, groups]`: the first line is that of the step that is under
+    /// way, then those of earlier steps follow, the oldest first.
     pub fn history(&self) -> &Tensor {
         &self.history
     }
@@ -246,7 +246,7 @@ impl DelayedState {
         let plan = Plan::new(problem.into(), stream.device().target())?;
         let operands = UpdateScalesOperands {
             history: self.operands(),
-            algorithm: self.recipe.algorithm,
+            choice: self.recipe.choice,
             margin: self.recipe.margin,
         };
         stream.queue().run(&plan, &Operands::UpdateScales(operands))

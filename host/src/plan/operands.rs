@@ -3,7 +3,7 @@
 use super::Overlaps;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::recipe::{AmaxAlgorithm, ScaleRule};
+use crate::recipe::{AmaxChoice, ScaleRule};
 use crate::splits::Splits;
 use crate::tensor::{
     DType, GroupedTensor, Memory, Parts, QuantizedCopy, QuantizedSpec, QuantizedTensor, Tensor,
@@ -118,7 +118,7 @@ pub(crate) struct HistoryOperands<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpdateScalesOperands<'a> {
     pub history: HistoryOperands<'a>,
-    pub algorithm: AmaxAlgorithm,
+    pub choice: AmaxChoice,
     pub margin: i32,
 }
 

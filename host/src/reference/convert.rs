@@ -72,6 +72,16 @@ pub(super) fn read_into(tensor: &Tensor, values: &mut [f32]) -> Result<()> {
     })
 }
 
+/// The bytes of a tensor.
+pub(super) fn read_bytes(tensor: &Tensor) -> Result<Vec<u8>> {
+    let mut bytes = zeros(tensor.byte_len())?;
+    host_memory(tensor.memory())?.read(|from| {
+        bytes.copy_from_slice(byte_range(from, tensor.byte_offset(), tensor.byte_len())?);
+        Ok::<_, Error>(())
+    })?;
+    Ok(bytes)
+}
+
 /// The first `count` elements of a floating-point tensor.
 pub(super) fn read(tensor: &Tensor, count: usize) -> Result<Vec<f32>> {
     let mut values = zeros(count)?;
@@ -163,7 +173,8 @@ pub(super) fn read_flag(tensor: &Tensor) -> Result<i32> {
     })
 }
 
-fn store(tensor: &Tensor, rounded: &[u8]) -> Result<()> {
+/// Overwrites the bytes of a tensor from its start on.
+pub(super) fn store(tensor: &Tensor, rounded: &[u8]) -> Result<()> {
     host_memory(tensor.memory())?.write(|bytes| {
         byte_range_mut(bytes, tensor.byte_offset(), rounded.len())?.copy_from_slice(rounded);
         Ok(())

@@ -6,15 +6,15 @@
 use rayon::prelude::*;
 
 use super::convert::{read, read_flag, read_groups, read_splits, write, write_groups, zeros};
-use super::fast;
 use super::plain::{self, Groups};
+use super::{fast, low_precision};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{
     CastOperands, DbiasOperands, DbiasProblem, DscalesOperands, DscalesProblem, Factor,
     GemmOperands, GemmProblem, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
 };
 use crate::splits::Splits;
-use crate::tensor::GroupedTensor;
+use crate::tensor::{GroupedTensor, Tensor};
 
 /// Output rows that one thread finishes at a time.
 const EPILOGUE_ROWS: usize = 32;
@@ -27,6 +27,15 @@ pub(crate) fn execute(plan: &Plan, operands: &Operands<'_>) -> Result<()> {
         (Problem::Dbias(problem), Operands::Dbias(operands)) => dbias(problem, operands),
         (Problem::Dscales(problem), Operands::Dscales(operands)) => dscales(problem, operands),
         (Problem::Cast(_), Operands::Cast(operands)) => cast(operands),
+        (Problem::Quantize(problem), Operands::Quantize(operands)) => {
+            low_precision::quantize(problem, operands)
+        }
+        (Problem::ScaledGemm(problem), Operands::ScaledGemm(operands)) => {
+            low_precision::scaled_gemm(problem, operands)
+        }
+        (Problem::UpdateScales(problem), Operands::UpdateScales(operands)) => {
+            low_precision::update_scales(problem, operands)
+        }
         _ => Err(Error::invalid("the operands belong to another operation than the plan")),
     }
 }
@@ -53,24 +62,53 @@ fn gemm(problem: &GemmProblem, operands: &GemmOperands<'_>) -> Result<()> {
         }
     };
     let mut d = zeros(d_len)?;
-    match (problem.kernel, problem.pass) {
-        (KernelChoice::Auto, pass) => fast::products(pass, &groups, &a, &b, &mut d)?,
-        // The choice of the readable kernel means the readable loops here.
-        (KernelChoice::Simt, Pass::Fprop) => plain::fprop(&groups, &a, &b, &mut d)?,
-        (KernelChoice::Simt, Pass::Dgrad) => plain::dgrad(&groups, &a, &b, &mut d)?,
-        (KernelChoice::Simt, Pass::Wgrad) => plain::wgrad(&groups, &a, &b, &mut d)?,
-    }
-    epilogue(problem, operands, &groups, d_columns, &mut d)?;
+    multiply(problem, &groups, &a, &b, &mut d)?;
+    let addends = Addends {
+        d: operands.d,
+        alpha: operands.alpha,
+        beta: operands.beta,
+        bias: operands.bias,
+        bias_row_scales: operands.bias_row_scales,
+    };
+    epilogue(problem, &addends, &groups, d_columns, &mut d)?;
     match operands.d {
         GroupedOperand::Rows(tensor) => write(tensor, &d),
         GroupedOperand::Groups(tensor) => write_groups(tensor, &d),
     }
 }
 
-/// `D = alpha · D (+ s_row · bias) + beta · D_old`, with one rounding when it is stored.
-fn epilogue(
+/// The product alone, of operands in the order of their sources.
+pub(super) fn multiply(
     problem: &GemmProblem,
-    operands: &GemmOperands<'_>,
+    groups: &Groups<'_>,
+    a: &[f32],
+    b: &[f32],
+    d: &mut [f32],
+) -> Result<()> {
+    match (problem.kernel, problem.pass) {
+        (KernelChoice::Auto, pass) => fast::products(pass, groups, a, b, d),
+        // The choice of the readable kernel means the readable loops here.
+        (KernelChoice::Simt, Pass::Fprop) => plain::fprop(groups, a, b, d),
+        (KernelChoice::Simt, Pass::Dgrad) => plain::dgrad(groups, a, b, d),
+        (KernelChoice::Simt, Pass::Wgrad) => plain::wgrad(groups, a, b, d),
+    }
+}
+
+/// What an epilogue makes of a product.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Addends<'a> {
+    /// The output, for what it held before.
+    pub d: GroupedOperand<'a>,
+    pub alpha: Factor<'a>,
+    pub beta: Factor<'a>,
+    pub bias: Option<&'a GroupedTensor>,
+    pub bias_row_scales: Option<&'a Tensor>,
+}
+
+/// `D = alpha · D (+ s_row · bias) + beta · D_old`, with one rounding when it is stored.
+pub(super) fn epilogue(
+    problem: &GemmProblem,
+    operands: &Addends<'_>,
     groups: &Groups<'_>,
     columns: usize,
     d: &mut [f32],
@@ -121,7 +159,7 @@ fn epilogue(
 
 /// What the output held, where some group asks for it.
 fn former_output(
-    operands: &GemmOperands<'_>,
+    operands: &Addends<'_>,
     groups: &Groups<'_>,
     beta: &[f32],
     length: usize,
@@ -144,9 +182,15 @@ fn dbias(problem: &DbiasProblem, operands: &DbiasOperands<'_>) -> Result<()> {
         operands.row_scales.map(|scales| read(scales, groups.live_rows())).transpose()?;
     let mut db = fast::dbias(&groups, &dy, row_scales.as_deref())?;
     if operands.accumulate {
-        plain::add_to(&mut db, &read_all(operands.db)?);
+        add_to_groups(&mut db, operands.db)?;
     }
     write_groups(operands.db, &db)
+}
+
+/// Adds what the groups hold to `values`.
+pub(super) fn add_to_groups(values: &mut [f32], groups: &GroupedTensor) -> Result<()> {
+    plain::add_to(values, &read_all(groups)?);
+    Ok(())
 }
 
 fn dscales(problem: &DscalesProblem, operands: &DscalesOperands<'_>) -> Result<()> {
@@ -182,7 +226,7 @@ fn factors(factor: Factor<'_>, groups: usize) -> Result<Vec<f32>> {
 }
 
 /// First row of each group, then the number of live rows; checked as the set-up kernel does it.
-fn row_offsets(splits: &Splits, rows: usize) -> Result<Vec<usize>> {
+pub(super) fn row_offsets(splits: &Splits, rows: usize) -> Result<Vec<usize>> {
     let counts = read_splits(splits)?;
     if let Some((group, &value)) = counts.iter().enumerate().find(|&(_, &count)| count < 0) {
         return Err(Kind::NegativeSplit { group: group as u32, value }.into());

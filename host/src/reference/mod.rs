@@ -8,8 +8,10 @@
 mod convert;
 mod execute;
 mod fast;
+mod low_precision;
 pub mod plain;
 pub mod quantize;
 
 pub(crate) use self::convert::{byte_range, byte_range_mut, host_memory, zeros};
 pub(crate) use self::execute::execute;
+pub(crate) use self::low_precision::restore;

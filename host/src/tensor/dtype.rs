@@ -5,6 +5,8 @@ use std::fmt;
 use grouped_linear_kernels::abi::ElementType;
 use half::{bf16, f16};
 
+use crate::numerics::{E4m3, E5m2};
+
 /// Element type of a [`Tensor`](crate::Tensor).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -97,4 +99,4 @@ macro_rules! element {
     };
 }
 
-element!(bf16 => Bf16, f16 => F16, f32 => F32, u8 => U8, i32 => I32, i64 => I64);
+element!(E4m3 => E4m3, E5m2 => E5m2, bf16 => Bf16, f16 => F16, f32 => F32, u8 => U8, i32 => I32, i64 => I64);

@@ -18,6 +18,7 @@ pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
 use crate::error::{Error, Kind, Result};
 pub use crate::numerics::Direction;
+use crate::numerics::{E4m3, E5m2};
 
 /// A contiguous, row-major array on one device.
 ///
@@ -263,6 +264,8 @@ impl Tensor {
             DType::F32 => self.to_vec(stream),
             DType::Bf16 => Ok(self.to_vec::<bf16>(stream)?.into_iter().map(bf16::to_f32).collect()),
             DType::F16 => Ok(self.to_vec::<f16>(stream)?.into_iter().map(f16::to_f32).collect()),
+            DType::E4m3 => Ok(self.to_vec::<E4m3>(stream)?.into_iter().map(E4m3::to_f32).collect()),
+            DType::E5m2 => Ok(self.to_vec::<E5m2>(stream)?.into_iter().map(E5m2::to_f32).collect()),
             _ => Err(Error::dtype("tensor", self.dtype, "a floating-point type")),
         }
     }

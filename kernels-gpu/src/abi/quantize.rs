@@ -165,8 +165,9 @@ pub struct QuantizeArgs {
 /// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
 /// - with a history and magnitudes, the largest of them into the first line of the history, unless what
 ///   it holds is larger;
-/// - with a history alone, the next scales from it; the history then moves on by one line, and its
-///   first line is zero (delayed scaling).
+/// - with a history alone, the next scales from it; the history then moves on: its second line, the
+///   oldest, goes, the others move up, the last becomes this step's, and the first zero (delayed
+///   scaling).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -183,7 +184,8 @@ pub struct ScaleArgs {
     pub scale: u64,
     /// Device address of `f32[groups]`.
     pub scale_inv: u64,
-    /// Device address of `f32[history_len, groups]`, newest first; 0: none.
+    /// Device address of `f32[history_len, groups]`: this step, then earlier ones, the oldest first;
+    /// 0: none.
     pub history: u64,
     /// Number of groups.
     pub groups: u32,

@@ -1,0 +1,45 @@
+//! Low precision on every engine: quantizers to the byte, products against FP64.
+
+mod product;
+mod quantize;
+
+use std::fmt;
+
+pub use self::product::{ProductCase, product_cases};
+pub use self::quantize::{QuantizeCase, SourceCase, quantize_cases};
+use crate::backend::Device;
+
+/// A behaviour in low precision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LowPrecisionCase {
+    /// One quantization.
+    Quantize(QuantizeCase),
+    /// One product of quantized operands.
+    Product(ProductCase),
+}
+
+impl fmt::Display for LowPrecisionCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quantize(case) => case.fmt(f),
+            Self::Product(case) => case.fmt(f),
+        }
+    }
+}
+
+/// All of them.
+pub fn low_precision_cases() -> Vec<LowPrecisionCase> {
+    let quantize = quantize_cases().into_iter().map(LowPrecisionCase::Quantize);
+    quantize.chain(product_cases().into_iter().map(LowPrecisionCase::Product)).collect()
+}
+
+/// Runs a case on `device`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn run_low_precision(case: &LowPrecisionCase, device: &Device) -> Result<(), String> {
+    match case {
+        LowPrecisionCase::Quantize(case) => quantize::run(case, device),
+        LowPrecisionCase::Product(case) => product::run(case, device),
+    }
+}

@@ -1,0 +1,352 @@
+//! Products of quantized operands, against the FP64 product of what their numbers stand for.
+
+use std::fmt;
+
+use super::super::cases::{Layout, SplitSource};
+use super::super::compare::{Location, Tolerance, compare_within};
+use super::super::data::Generator;
+use super::super::rows::RowPattern;
+use super::super::run::{grouped, read_groups_bits, splits};
+use crate::backend::{Device, Stream};
+use crate::error::Result;
+use crate::functional::{
+    QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions, QuantizedWgradArgs,
+    quantized_dgrad, quantized_fprop, quantized_wgrad,
+};
+use crate::gemm::scaled::directions;
+use crate::numerics::{E4m3, E5m2};
+use crate::plan::{Factor, Pass};
+use crate::recipe::{Accumulation, Blocks, Format};
+use crate::reference::plain::{self, Groups};
+use crate::reference::restore;
+use crate::tensor::{
+    DType, Direction, GroupedTensor, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
+    Tensor,
+};
+
+/// A product of quantized operands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProductCase {
+    /// Which product.
+    pub pass: Pass,
+    /// Rows per group.
+    pub rows: RowPattern,
+    /// Rows of nobody.
+    pub tail: usize,
+    /// K.
+    pub in_features: usize,
+    /// N.
+    pub out_features: usize,
+    /// Of tokens, or of output gradients.
+    pub a: Format,
+    /// Of weights, or of tokens.
+    pub b: Format,
+    /// How sums grow.
+    pub accumulation: Accumulation,
+    /// Type of the output.
+    pub output: DType,
+    /// Factors of the product and of what the output held.
+    pub factors: (f32, f32),
+    /// Whether a bias is added, times a factor of its row (fprop).
+    pub bias: bool,
+}
+
+impl fmt::Display for ProductCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pass, rows, tail, in_features, out_features, a, b, accumulation, .. } = self;
+        write!(f, "{pass:?} {rows:?} + {tail}, K {in_features}, N {out_features}, ")?;
+        write!(f, "{} {:?} x {} {:?} {accumulation:?}", a.dtype, a.blocks, b.dtype, b.blocks)?;
+        write!(f, " to {}", self.output)?;
+        if self.factors != (1.0, 0.0) {
+            write!(f, ", factors {:?}", self.factors)?;
+        }
+        if self.bias {
+            write!(f, ", bias")?;
+        }
+        Ok(())
+    }
+}
+
+/// The products that every engine runs.
+pub fn product_cases() -> Vec<ProductCase> {
+    use Accumulation::{Fast, Promoted};
+    use Blocks::{Square, Vector};
+    let format = |dtype, blocks| Format { dtype, blocks };
+    let mut cases = Vec::new();
+    let whole = Blocks::Tensor;
+    let scalings = [
+        (whole, whole, Fast),
+        (whole, whole, Promoted),
+        (Vector, Square, Promoted),
+        (Vector, Vector, Promoted),
+        (Square, Vector, Promoted),
+    ];
+    for pass in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad] {
+        for (a, b, accumulation) in scalings {
+            let plain = ProductCase {
+                pass,
+                rows: RowPattern::Listed(&[65, 128, 97]),
+                tail: 13,
+                in_features: 272,
+                out_features: 400,
+                a: format(DType::E4m3, a),
+                b: format(DType::E4m3, b),
+                accumulation,
+                output: DType::Bf16,
+                factors: (1.0, 0.0),
+                bias: false,
+            };
+            let gradients = format(DType::E5m2, a);
+            cases.push(ProductCase { output: DType::F32, ..plain });
+            cases.push(ProductCase { a: gradients, rows: RowPattern::Edges, ..plain });
+            cases.push(ProductCase {
+                rows: RowPattern::EmptyMiddle,
+                factors: (-0.75, 1.0),
+                output: DType::F32,
+                in_features: 144,
+                out_features: 528,
+                ..plain
+            });
+            let small = ProductCase { in_features: 16, out_features: 16, ..plain };
+            cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
+            cases.push(ProductCase { rows: RowPattern::Many, output: DType::F16, ..small });
+            if pass == Pass::Fprop {
+                cases.push(ProductCase { bias: true, ..plain });
+            }
+        }
+    }
+    let tensor = format(DType::E4m3, whole);
+    let none = ProductCase {
+        pass: Pass::Wgrad,
+        rows: RowPattern::AllEmpty,
+        tail: 0,
+        in_features: 32,
+        out_features: 48,
+        a: tensor,
+        b: tensor,
+        accumulation: Promoted,
+        output: DType::F32,
+        factors: (1.0, 0.0),
+        bias: false,
+    };
+    cases.extend([none, ProductCase { pass: Pass::Fprop, ..none }]);
+    cases
+}
+
+/// Where the operands of a case lie, and what they stand for.
+struct Operands {
+    a: QuantizedTensor,
+    b: QuantizedTensor,
+    bias: Vec<f32>,
+    row_scales: Vec<f32>,
+    before: Vec<f32>,
+}
+
+/// Computes the case on `device` and compares it with the product in FP64.
+pub(super) fn run(case: &ProductCase, device: &Device) -> Result<(), String> {
+    let counts = case.rows.splits();
+    let cpu = Device::cpu().stream().and_then(|stream| Operands::new(case, &stream, &counts));
+    let (want, magnitude) = cpu
+        .and_then(|operands| expected(case, &operands, &counts))
+        .map_err(|error| format!("the oracle failed: {error}"))?;
+    let got = device
+        .stream()
+        .and_then(|stream| compute(case, &Operands::new(case, &stream, &counts)?, &stream, &counts))
+        .map_err(|error| format!("failed: {error}"))?;
+
+    let columns = columns(case);
+    let live: usize = counts.iter().sum();
+    let compared = if case.pass == Pass::Wgrad { got.len() } else { live * columns };
+    // The tensor cores keep about 14 bits of a sum (accumulation), and the whole must be close.
+    let own = Tolerance::of(case.output);
+    let tolerance = Tolerance { accumulation: 2f64.powi(-13), norm: 1e-3, ..own };
+    let locate =
+        |index: usize| Location { expert: 0, row: index / columns, column: index % columns };
+    let (result, rest) = got.split_at(compared);
+    compare_within("result", case.output, tolerance, result, &want, &magnitude, &locate)?;
+    let before = Device::cpu()
+        .stream()
+        .and_then(|stream| Ok(Operands::new(case, &stream, &counts)?.before))
+        .map_err(|error| error.to_string())?;
+    match rest.iter().zip(&before[compared..]).position(|(now, then)| now != then) {
+        None => Ok(()),
+        Some(index) => Err(format!("element {index} past the rows of all experts was written")),
+    }
+}
+
+fn columns(case: &ProductCase) -> usize {
+    if case.pass == Pass::Fprop { case.out_features } else { case.in_features }
+}
+
+impl Operands {
+    fn new(case: &ProductCase, stream: &Stream, counts: &[usize]) -> Result<Self> {
+        let mut generator = Generator::named(&case.to_string());
+        let (groups, live) = (counts.len(), counts.iter().sum::<usize>());
+        let (rows, n, k) = (live + case.tail, case.out_features, case.in_features);
+        let tokens = |features| SourceShape::Tokens { rows, features };
+        let weights = SourceShape::Weights { rows: n, columns: k };
+        let (a, b) = match case.pass {
+            Pass::Fprop => (tokens(k), weights),
+            Pass::Dgrad => (tokens(n), weights),
+            Pass::Wgrad => (tokens(n), tokens(k)),
+        };
+        let (a_direction, b_direction) = directions(case.pass);
+        let mut operand = |source, format, direction| {
+            let rowwise = direction == Direction::Rowwise;
+            let spec = QuantizedSpec { groups, source, format, rowwise, columnwise: !rowwise };
+            draw(stream, &mut generator, spec, direction, counts)
+        };
+        let a = operand(a, case.a, a_direction)?;
+        let b = operand(b, case.b, b_direction)?;
+        let bias = generator.values(groups * n, DType::F32);
+        let row_scales = generator.values(rows, DType::F32);
+        let length = if case.pass == Pass::Wgrad { groups * n * k } else { rows * columns(case) };
+        let before = generator.values(length, case.output);
+        Ok(Self { a, b, bias, row_scales, before })
+    }
+}
+
+/// Codes and scales at random. What must not influence a result is NaN.
+fn draw(
+    stream: &Stream,
+    generator: &mut Generator,
+    spec: QuantizedSpec,
+    direction: Direction,
+    counts: &[usize],
+) -> Result<QuantizedTensor> {
+    let shapes = spec.copy(direction);
+    let nan = 0x7f;
+    let mut code = || match spec.format.dtype {
+        DType::E5m2 => E5m2::from_f32(generator.value()).0,
+        _ => E4m3::from_f32(generator.value()).0,
+    };
+    let data: Vec<u8> = match (spec.source, direction) {
+        (SourceShape::Weights { .. }, _) => {
+            (0..shapes.data.shape.iter().product()).map(|_| code()).collect()
+        }
+        (SourceShape::Tokens { rows, features }, Direction::Rowwise) => {
+            let live: usize = counts.iter().sum();
+            let mut data: Vec<u8> = (0..live * features).map(|_| code()).collect();
+            data.resize(rows * features, nan);
+            data
+        }
+        (SourceShape::Tokens { features, .. }, Direction::Columnwise) => {
+            let pitch = spec.padded_rows();
+            let mut data = vec![nan; features * pitch];
+            for line in data.chunks_mut(pitch.max(1)) {
+                let mut first = 0;
+                for &count in counts {
+                    let padded = count.next_multiple_of(128);
+                    line[first..first + padded].fill(0);
+                    line[first..first + count].fill_with(&mut code);
+                    first += padded;
+                }
+            }
+            data
+        }
+    };
+    let count: usize = shapes.scale_inv.shape.iter().product();
+    let scales: Vec<f32> = (0..count).map(|_| 0.25 + generator.value().abs()).collect();
+    let mut data_tensor = shapes.data.empty(stream)?;
+    data_tensor.write_bytes(stream, &data)?;
+    let scale_inv = Tensor::from_slice(stream, &shapes.scale_inv.shape, &scales)?;
+    let copy = Some(QuantizedCopy { data: data_tensor, scale_inv });
+    let (rowwise, columnwise) = if spec.rowwise { (copy, None) } else { (None, copy) };
+    QuantizedTensor::from_copies(stream, spec, rowwise, columnwise)
+}
+
+fn compute(
+    case: &ProductCase,
+    operands: &Operands,
+    stream: &Stream,
+    counts: &[usize],
+) -> Result<Vec<f32>> {
+    let Operands { a, b, bias, row_scales, before } = operands;
+    let splits = splits(SplitSource::DeviceI32, stream, counts)?;
+    let splits = &splits;
+    let (groups, n, k) = (counts.len(), case.out_features, case.in_features);
+    let (alpha, beta) = (Factor::Value(case.factors.0), Factor::Value(case.factors.1));
+    let options = QuantizedGemmOptions { alpha, beta, accumulation: case.accumulation };
+    let rows = counts.iter().sum::<usize>() + case.tail;
+    match case.pass {
+        Pass::Fprop => {
+            let mut y = Tensor::from_f32(stream, &[rows, n], case.output, before)?;
+            let bias = grouped(Layout::Packed, stream, &[groups, n], DType::F32, bias)?;
+            let scales = Tensor::from_slice(stream, &[rows], row_scales)?;
+            let (bias, bias_row_scales) =
+                if case.bias { (Some(&bias), Some(&scales)) } else { (None, None) };
+            let args =
+                QuantizedFpropArgs { x: a, weights: b, splits, bias, bias_row_scales, options };
+            quantized_fprop(stream, &args, &mut y)?;
+            y.to_f32(stream)
+        }
+        Pass::Dgrad => {
+            let mut dx = Tensor::from_f32(stream, &[rows, k], case.output, before)?;
+            let args = QuantizedDgradArgs { dy: a, weights: b, splits, options };
+            quantized_dgrad(stream, &args, &mut dx)?;
+            dx.to_f32(stream)
+        }
+        Pass::Wgrad => {
+            let mut dw: GroupedTensor =
+                grouped(Layout::Discrete, stream, &[groups, n, k], case.output, before)?;
+            let args = QuantizedWgradArgs { dy: a, x: b, splits, options };
+            quantized_wgrad(stream, &args, &mut dw)?;
+            Ok(read_groups_bits(stream, &dw)?.0)
+        }
+    }
+}
+
+/// The product and the sums of the magnitudes of its terms, in FP64.
+fn expected(
+    case: &ProductCase,
+    operands: &Operands,
+    counts: &[usize],
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let mut offsets = vec![0];
+    offsets.extend(counts.iter().scan(0, |sum, count| {
+        *sum += count;
+        Some(*sum)
+    }));
+    let (a_direction, b_direction) = directions(case.pass);
+    let values = |tensor: &QuantizedTensor, direction| -> Result<Vec<f32>> {
+        let copy = tensor.only(direction)?;
+        let copy = copy.copy(direction).cloned();
+        copy.map_or(Ok(Vec::new()), |copy| restore(&copy, tensor.spec(), direction, &offsets))
+    };
+    let (a, b) = (values(&operands.a, a_direction)?, values(&operands.b, b_direction)?);
+    let groups = Groups {
+        row_offsets: &offsets,
+        out_features: case.out_features,
+        in_features: case.in_features,
+    };
+    let sums = |convert: &dyn Fn(f32) -> f64| -> Result<Vec<f64>> {
+        let wide = |values: &[f32]| -> Vec<f64> { values.iter().map(|&v| convert(v)).collect() };
+        let (a, b) = (wide(&a), wide(&b));
+        let live = groups.live_rows();
+        let columns = columns(case);
+        let mut d = match case.pass {
+            Pass::Wgrad => vec![0.0; counts.len() * case.out_features * columns],
+            _ => vec![0.0; live * columns],
+        };
+        match case.pass {
+            Pass::Fprop => plain::fprop(&groups, &a[..live * case.in_features], &b, &mut d)?,
+            Pass::Dgrad => plain::dgrad(&groups, &a[..live * case.out_features], &b, &mut d)?,
+            Pass::Wgrad => plain::wgrad(&groups, &a, &b, &mut d)?,
+        }
+        let (alpha, beta) = case.factors;
+        for (index, value) in d.iter_mut().enumerate() {
+            *value *= convert(alpha);
+            if case.bias {
+                let (row, column) = (index / columns, index % columns);
+                let group = groups.of_row(row);
+                let bias = operands.bias[group * columns + column];
+                *value += convert(operands.row_scales[row]) * convert(bias);
+            }
+            if beta != 0.0 {
+                *value += convert(beta) * convert(operands.before[index]);
+            }
+        }
+        Ok(d)
+    };
+    Ok((sums(&|value| f64::from(value))?, sums(&|value| f64::from(value).abs())?))
+}

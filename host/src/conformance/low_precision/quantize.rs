@@ -1,0 +1,337 @@
+//! Quantizations: every byte of data, scales, history and sums is that of the CPU's.
+
+use std::fmt;
+
+use super::super::cases::{Layout, SplitSource};
+use super::super::data::{Generator, round};
+use super::super::rows::RowPattern;
+use super::super::run::{grouped, splits};
+use crate::backend::{Device, Stream};
+use crate::error::Result;
+use crate::functional::{Accumulate, DbiasSink, QuantizeArgs, QuantizeSource, quantize};
+use crate::grouped_linear::DelayedState;
+use crate::recipe::{AmaxChoice, Blocks, DelayedScaling, Format, ScaleRule};
+use crate::tensor::{
+    DType, Direction, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
+};
+
+/// What is quantized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SourceCase {
+    /// Tokens of these groups, with so many rows of nobody behind them.
+    Tokens(RowPattern, usize),
+    /// Weights of so many groups and rows.
+    Weights(Layout, usize, usize),
+}
+
+/// A quantization.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantizeCase {
+    /// What is quantized.
+    pub source: SourceCase,
+    /// Columns of the source.
+    pub columns: usize,
+    /// Type of the source.
+    pub input: DType,
+    /// To what.
+    pub format: Format,
+    /// Which copies: rowwise and columnwise.
+    pub copies: [bool; 2],
+    /// How scales follow from magnitudes.
+    pub scale: ScaleRule,
+    /// Steps of a history, if there is one.
+    pub history: Option<usize>,
+    /// Type of db, and whether it is added to, if it is wanted.
+    pub dbias: Option<(DType, Accumulate)>,
+    /// What the flag on the device holds, if there is one.
+    pub flag: Option<i32>,
+    /// Where splits are known.
+    pub splits: SplitSource,
+}
+
+impl fmt::Display for QuantizeCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, columns, input, format, copies, scale, history, dbias, flag, splits } =
+            self;
+        write!(
+            f,
+            "quantize {source:?} x {columns} {input} to {} {:?}",
+            format.dtype, format.blocks
+        )?;
+        write!(
+            f,
+            ", copies {}{}",
+            if copies[0] { "r" } else { "" },
+            if copies[1] { "c" } else { "" }
+        )?;
+        if scale.power_of_two {
+            write!(f, ", powers of two")?;
+        }
+        if scale.epsilon != 0.0 {
+            write!(f, ", epsilon {}", scale.epsilon)?;
+        }
+        if let Some(steps) = history {
+            write!(f, ", history of {steps}")?;
+        }
+        if let Some((dtype, accumulate)) = dbias {
+            write!(f, ", db {dtype} {accumulate:?}")?;
+        }
+        if let Some(flag) = flag {
+            write!(f, ", flag {flag}")?;
+        }
+        write!(f, ", splits {splits:?}")
+    }
+}
+
+/// The quantizations that every engine runs.
+pub fn quantize_cases() -> Vec<QuantizeCase> {
+    let plain = QuantizeCase {
+        source: SourceCase::Tokens(RowPattern::Listed(&[65, 128, 97]), 13),
+        columns: 256,
+        input: DType::Bf16,
+        format: Format { dtype: DType::E4m3, blocks: Blocks::Vector },
+        copies: [true, true],
+        scale: ScaleRule { power_of_two: true, epsilon: 0.0 },
+        history: None,
+        dbias: None,
+        flag: None,
+        splits: SplitSource::DeviceI64,
+    };
+    let any = ScaleRule { power_of_two: false, epsilon: 0.0 };
+    let mut cases = Vec::new();
+    for blocks in [Blocks::Tensor, Blocks::Vector, Blocks::Square] {
+        let format = |dtype| Format { dtype, blocks };
+        let own = QuantizeCase { format: format(DType::E4m3), ..plain };
+        // Each copy alone and both, in both formats, from every type.
+        for copies in [[true, true], [true, false], [false, true]] {
+            cases.push(QuantizeCase { copies, ..own });
+            cases.push(QuantizeCase { copies, scale: any, format: format(DType::E5m2), ..own });
+        }
+        cases.push(QuantizeCase { input: DType::F16, scale: any, ..own });
+        cases.push(QuantizeCase { input: DType::F32, scale: any, ..own });
+        cases.push(QuantizeCase { input: DType::F32, columns: 144, ..own });
+        // Groups without rows, many groups, ragged last blocks, single rows.
+        let patterns = [
+            (RowPattern::Listed(&[128, 0, 96]), 240),
+            (RowPattern::AllEmpty, 16),
+            (RowPattern::One, 16),
+            (RowPattern::Edges, 400),
+            (RowPattern::Many, 48),
+            (RowPattern::VeryMany, 16),
+            (RowPattern::EmptyFirst, 272),
+        ];
+        for (rows, columns) in patterns {
+            let splits = SplitSource::DeviceI32;
+            cases.push(QuantizeCase {
+                source: SourceCase::Tokens(rows, 200),
+                columns,
+                splits,
+                ..own
+            });
+        }
+        let host = SplitSource::Host;
+        cases.push(QuantizeCase {
+            source: SourceCase::Tokens(RowPattern::Giant, 0),
+            splits: host,
+            ..own
+        });
+        for (layout, groups, rows, columns) in [
+            (Layout::Packed, 3, 144, 272),
+            (Layout::Discrete, 3, 144, 272),
+            (Layout::Packed, 1, 16, 16),
+            (Layout::Discrete, 5, 128, 128),
+        ] {
+            let source = SourceCase::Weights(layout, groups, rows);
+            cases.push(QuantizeCase { source, columns, ..own });
+            cases.push(QuantizeCase { source, columns, copies: [true, false], scale: any, ..own });
+            cases.push(QuantizeCase {
+                source,
+                columns,
+                input: DType::F32,
+                copies: [false, true],
+                ..own
+            });
+        }
+        for flag in [0, 1, i32::MIN] {
+            cases.push(QuantizeCase { flag: Some(flag), ..own });
+        }
+        cases.push(QuantizeCase { scale: ScaleRule { epsilon: 0.5, ..any }, ..own });
+        for dbias in [
+            (DType::Bf16, Accumulate::Overwrite),
+            (DType::F32, Accumulate::Add),
+            (DType::F32, Accumulate::Overwrite),
+        ] {
+            let source = SourceCase::Tokens(RowPattern::Edges, 3);
+            cases.push(QuantizeCase { source, dbias: Some(dbias), columns: 208, ..own });
+        }
+        let one = (DType::F32, Accumulate::Overwrite);
+        cases.push(QuantizeCase { dbias: Some(one), copies: [true, false], ..own });
+        cases.push(QuantizeCase { dbias: Some(one), copies: [false, true], ..own });
+    }
+    let format = Format { dtype: DType::E5m2, blocks: Blocks::Tensor };
+    for steps in [1, 4] {
+        let delayed = QuantizeCase { history: Some(steps), scale: any, format, ..plain };
+        cases.push(delayed);
+        cases.push(QuantizeCase { copies: [false, true], ..delayed });
+        cases.push(QuantizeCase { source: SourceCase::Weights(Layout::Packed, 4, 80), ..delayed });
+        cases.push(QuantizeCase {
+            source: SourceCase::Tokens(RowPattern::EmptyMiddle, 5),
+            dbias: Some((DType::F32, Accumulate::Add)),
+            ..delayed
+        });
+    }
+    cases
+}
+
+/// What every byte holds before.
+const POISON: u8 = 0xa5;
+
+/// Runs the case on `device` and on the CPU, and compares every byte.
+pub(super) fn run(case: &QuantizeCase, device: &Device) -> Result<(), String> {
+    let bytes = |device: &Device| device.stream().and_then(|stream| outputs(case, &stream));
+    let want = bytes(&Device::cpu()).map_err(|error| format!("the CPU failed: {error}"))?;
+    let got = bytes(device).map_err(|error| format!("failed: {error}"))?;
+    for ((name, want), (_, got)) in want.iter().zip(&got) {
+        let wrong: Vec<usize> = (0..want.len()).filter(|&i| want[i] != got[i]).collect();
+        let Some(&first) = wrong.first() else { continue };
+        return Err(format!(
+            "{name}: {} of {} bytes differ; byte {first} is {:#04x}, the CPU's is {:#04x}",
+            wrong.len(),
+            want.len(),
+            got[first],
+            want[first]
+        ));
+    }
+    Ok(())
+}
+
+/// Numbers of every kind: mostly ordinary, with blocks of zeros, tiny and huge numbers, infinities and
+/// NaNs among them.
+fn values(generator: &mut Generator, rows: usize, columns: usize, dtype: DType) -> Vec<f32> {
+    let mut values = Vec::with_capacity(rows * columns);
+    for row in 0..rows {
+        for column in 0..columns {
+            let block = (row / 32 + 5 * (column / 64)) % 11;
+            let value = generator.value();
+            let odd = generator.next() % 997;
+            let value = match (block, odd) {
+                (3, _) => 0.0 * value,
+                (5, _) => value * 1e-38,
+                (7, _) => value * 3e4,
+                (8, 0..=3) => f32::NAN,
+                (9, 0..=1) => f32::INFINITY,
+                (10, 0) => -f32::INFINITY,
+                _ => value,
+            };
+            values.push(round(value, dtype));
+        }
+    }
+    values
+}
+
+fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut generator = Generator::named(&case.to_string());
+    let (columns, dtype) = (case.columns, case.input);
+    let (groups, source, counts) = match case.source {
+        SourceCase::Tokens(rows, tail) => {
+            let counts = rows.splits();
+            let rows = counts.iter().sum::<usize>() + tail;
+            (counts.len(), SourceShape::Tokens { rows, features: columns }, counts)
+        }
+        SourceCase::Weights(_, groups, rows) => {
+            (groups, SourceShape::Weights { rows, columns }, Vec::new())
+        }
+    };
+    let [rowwise, columnwise] = case.copies;
+    let spec = QuantizedSpec { groups, source, format: case.format, rowwise, columnwise };
+    let mut destination = QuantizedTensor::empty(stream, spec)?;
+    for tensor in destination.tensors() {
+        tensor.clone().write_bytes(stream, &vec![POISON; tensor.byte_len()])?;
+    }
+    let flag = case.flag.map(|flag| Tensor::from_slice(stream, &[1], &[flag])).transpose()?;
+    let delayed = case.history.map(|steps| history(stream, case, steps, groups)).transpose()?;
+    let mut db = case
+        .dbias
+        .map(|(dtype, _)| {
+            let before = generator.values(groups * columns, dtype);
+            grouped(Layout::Discrete, stream, &[groups, columns], dtype, &before)
+        })
+        .transpose()?;
+
+    match case.source {
+        SourceCase::Tokens(_, tail) => {
+            let live: usize = counts.iter().sum();
+            let mut values = values(&mut generator, live, columns, dtype);
+            // What belongs to nobody is large, and not a number.
+            values.extend((0..tail * columns).map(|i| [round(1e4, dtype), f32::NAN][i % 2]));
+            let x = Tensor::from_f32(stream, &[live + tail, columns], dtype, &values)?;
+            let splits = splits(case.splits, stream, &counts)?;
+            let source = QuantizeSource::Tokens(&x, &splits);
+            let args = args(case, source, flag.as_ref(), delayed.as_ref(), db.as_mut());
+            quantize(stream, args, &mut destination)?;
+        }
+        SourceCase::Weights(layout, groups, rows) => {
+            let values = values(&mut generator, groups * rows, columns, dtype);
+            let weights = grouped(layout, stream, &[groups, rows, columns], dtype, &values)?;
+            let source = QuantizeSource::Weights(&weights);
+            let args = args(case, source, flag.as_ref(), delayed.as_ref(), None);
+            quantize(stream, args, &mut destination)?;
+        }
+    }
+
+    let mut outputs = Vec::new();
+    let mut read = |name: &str, tensor: &Tensor| -> Result<()> {
+        let mut bytes = vec![0; tensor.byte_len()];
+        tensor.read_bytes(stream, &mut bytes)?;
+        outputs.push((name.to_owned(), bytes));
+        Ok(())
+    };
+    for direction in [Direction::Rowwise, Direction::Columnwise] {
+        let Some(copy) = destination.copy(direction) else { continue };
+        read(&format!("{direction:?} data"), &copy.data)?;
+        read(&format!("{direction:?} scale_inv"), &copy.scale_inv)?;
+    }
+    if let Some(mut state) = delayed {
+        read("history", state.history())?;
+        state.update(stream)?;
+        read("history after the step", state.history())?;
+        read("scale after the step", state.scale())?;
+    } else if let Some(scale) = destination.scale() {
+        read("scale", scale)?;
+    }
+    for tensor in db.iter().flat_map(GroupedTensor::tensors) {
+        read("db", tensor)?;
+    }
+    Ok(outputs)
+}
+
+fn args<'a>(
+    case: &QuantizeCase,
+    source: QuantizeSource<'a>,
+    skip: Option<&'a Tensor>,
+    delayed: Option<&'a DelayedState>,
+    db: Option<&'a mut GroupedTensor>,
+) -> QuantizeArgs<'a> {
+    let accumulate = case.dbias.map_or(Accumulate::Overwrite, |(_, accumulate)| accumulate);
+    let dbias = db.map(|db| DbiasSink { db, accumulate });
+    QuantizeArgs { source, scale: case.scale, delayed, skip, dbias }
+}
+
+/// A history of some steps, with scales that earlier ones gave.
+fn history(
+    stream: &Stream,
+    case: &QuantizeCase,
+    steps: usize,
+    groups: usize,
+) -> Result<DelayedState> {
+    let choice = if steps > 1 { AmaxChoice::Max } else { AmaxChoice::MostRecent };
+    let recipe = DelayedScaling { history_len: steps, choice, margin: 1, ..Default::default() };
+    let mut state = DelayedState::new(stream, recipe, groups, case.format.dtype)?;
+    for step in 0..3u32 {
+        let amaxes: Vec<f32> =
+            (0..groups).map(|g| [0.0, 1.5, f32::INFINITY, 7.0][(g + step as usize) % 4]).collect();
+        state.amax()?.write(stream, &amaxes)?;
+        state.update(stream)?;
+    }
+    Ok(state)
+}
