@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
-use grouped_linear::DType;
 use grouped_linear::plan::MAX_GROUPS;
+use grouped_linear::recipe::{BlockScaling, CurrentScaling, DelayedScaling};
+use grouped_linear::{DType, Recipe};
 use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceChoice;
@@ -87,6 +88,10 @@ pub struct Config {
     /// Type of the operands of GroupedLinear.
     #[arg(long, value_enum, default_value = "bf16")]
     pub dtype: ComputeType,
+    /// Low precision of the experts' layers.
+    #[arg(long, value_enum, default_value = "none")]
+    #[serde(default)]
+    pub recipe: RecipeChoice,
     /// Seed of weights and batches.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -111,6 +116,38 @@ pub enum ComputeType {
     F32,
 }
 
+/// Value of `--recipe`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RecipeChoice {
+    /// The type of `--dtype` throughout.
+    #[default]
+    None,
+    /// FP8, one scale per expert, of the tensor itself.
+    Current,
+    /// FP8, one scale per expert, of the last steps.
+    Delayed,
+    /// FP8, a scale for every 128 neighbours or 128 x 128 weights.
+    Block,
+}
+
+impl RecipeChoice {
+    /// The recipe, if there is one.
+    pub fn recipe(self) -> Option<Recipe> {
+        match self {
+            Self::None => None,
+            Self::Current => Some(Recipe::Current(CurrentScaling::default())),
+            Self::Delayed => Some(Recipe::Delayed(DelayedScaling::default())),
+            Self::Block => Some(Recipe::Block(BlockScaling::default())),
+        }
+    }
+
+    /// What features are multiples of.
+    fn feature_multiple(self) -> usize {
+        if self == Self::None { FEATURE_MULTIPLE } else { FP8_FEATURE_MULTIPLE }
+    }
+}
+
 impl From<ComputeType> for DType {
     fn from(compute: ComputeType) -> Self {
         match compute {
@@ -133,6 +170,8 @@ pub const BYTES: usize = 256;
 
 /// Kernels that copy tiles need features in multiples of this.
 pub const FEATURE_MULTIPLE: usize = 8;
+/// The same for tiles of FP8.
+const FP8_FEATURE_MULTIPLE: usize = 16;
 
 impl TrainArgs {
     /// Notes which settings the command line gave, so that resuming can tell them from defaults.
@@ -247,10 +286,11 @@ impl Config {
             ("--expert-hidden", self.expert_width()),
             ("--context times --embedding", self.context.saturating_mul(self.embedding)),
         ];
+        let multiple = self.recipe.feature_multiple();
         for (name, size) in multiples {
             ensure!(
-                size.is_multiple_of(FEATURE_MULTIPLE),
-                "{name} is {size}; it must be a multiple of {FEATURE_MULTIPLE}, \
+                size.is_multiple_of(multiple),
+                "{name} is {size}; it must be a multiple of {multiple}, \
                  as tensor-core kernels need it"
             );
         }
@@ -300,9 +340,13 @@ pub mod tests {
 
     #[test]
     fn refusals_say_what_is_wrong() {
-        let cases: [(&[&str], &str); 6] = [
+        let cases: [(&[&str], &str); 7] = [
             (&["--experts", "4097"], "--experts 4097: a grouped product takes at most 4096"),
             (&["--hidden", "100"], "--hidden is 100; it must be a multiple of 8"),
+            (
+                &["--hidden", "120", "--recipe", "block"],
+                "--hidden is 120; it must be a multiple of 16",
+            ),
             (&["--top-k", "9"], "more than the 8 experts"),
             (&["--context", "3", "--embedding", "3"], "--context times --embedding is 9"),
             (&["--learning-rate=-1"], "--learning-rate -1"),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use grouped_linear::{
-    Config, DType, Device, DeviceKind, Event, ForwardOptions, GroupedLinear, GroupedTensor, Saved,
-    Splits, Stream, Tensor,
+    Config, DType, Device, DeviceKind, Event, ForwardOptions, GroupedLinear, GroupedTensor,
+    LayerRecipe, Recipe, Saved, Splits, Stream, Tensor,
 };
 use half::bf16;
 use half::slice::HalfFloatSliceExt;
@@ -26,18 +26,24 @@ const CHUNK: usize = 1 << 14;
 pub struct Engine {
     stream: Stream,
     dtype: DType,
+    recipe: Option<Recipe>,
 }
 
 impl Engine {
-    /// Layers of type `dtype` on a stream of their own.
-    pub fn new(device: &Device, dtype: DType) -> Result<Self> {
+    /// Layers of type `dtype`, which may follow a recipe, on a stream of their own.
+    pub fn new(device: &Device, dtype: DType, recipe: Option<Recipe>) -> Result<Self> {
         let stream = device.stream().context("making a stream")?;
-        Ok(Self { stream, dtype })
+        Ok(Self { stream, dtype, recipe })
     }
 
-    /// The same stream for layers of another type.
+    /// The same stream for layers of another type without a recipe.
     pub fn with_type(&self, dtype: DType) -> Self {
-        Self { stream: self.stream.clone(), dtype }
+        Self { stream: self.stream.clone(), dtype, recipe: None }
+    }
+
+    /// The same for layers without a recipe.
+    pub fn without_recipe(&self) -> Self {
+        self.with_type(self.dtype)
     }
 
     /// Name of the device, for people.
@@ -183,6 +189,7 @@ pub struct Linear {
     engine: Engine,
     shape: LinearShape,
     layer: GroupedLinear,
+    recipe: Option<LayerRecipe>,
     device_weight: Tensor,
     device_bias: Option<Tensor>,
     times: LinearTimes,
@@ -224,9 +231,11 @@ impl Linear {
             device_bias.clone().map(GroupedTensor::packed).transpose()?,
         )
         .with_context(|| format!("making layer {name}"))?;
+        let recipe = engine.recipe.map(|recipe| LayerRecipe::new(stream, config, recipe));
+        let recipe = recipe.transpose().with_context(|| format!("the recipe of layer {name}"))?;
         let engine = engine.clone();
         let times = LinearTimes::default();
-        Ok(Self { weight, bias, engine, shape, layer, device_weight, device_bias, times })
+        Ok(Self { weight, bias, engine, shape, layer, recipe, device_weight, device_bias, times })
     }
 
     /// `[rows, outputs]` for `x [rows, inputs]`, of which expert g owns `splits[g]` rows in turn.
@@ -238,7 +247,8 @@ impl Linear {
         let start = stream.record()?;
         let x = x.upload(stream)?;
         let uploaded = stream.record()?;
-        let (y, saved) = self.layer.forward(stream, &x, &splits, ForwardOptions::default())?;
+        let options = ForwardOptions { recipe: self.recipe.as_ref(), ..ForwardOptions::default() };
+        let (y, saved) = self.layer.forward(stream, &x, &splits, options)?;
         let computed = stream.record()?;
         let y = self.engine.read(&y)?;
         let downloaded = stream.record()?;
@@ -282,7 +292,7 @@ impl Linear {
         Ok(dx.into_f32())
     }
 
-    /// Rounds the master weights into the layer's tensors.
+    /// Rounds the master weights into the layer's tensors, at the end of a step.
     pub fn upload(&mut self) -> Result<()> {
         let stream = &self.engine.stream;
         let weight = self.engine.tensor(&self.weight.shape, &self.weight.values)?;
@@ -292,6 +302,8 @@ impl Linear {
             tensor.write(stream, &bias.values)?;
         }
         let written = stream.record()?;
+        // A step has ended, and with it that of delayed scales.
+        self.recipe.iter_mut().try_for_each(|recipe| recipe.update(stream))?;
         self.times.upload += start.elapsed_until(&written)?.as_secs_f64();
         Ok(())
     }

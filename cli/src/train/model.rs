@@ -48,14 +48,16 @@ impl Model {
         let input =
             LinearShape { groups: 1, inputs: config.context * config.embedding, outputs: hidden };
         let logits = LinearShape { groups: 1, inputs: hidden, outputs: BYTES };
+        // Where bytes come in and probabilities go out, precision costs little and counts most.
+        let ends = &engine.without_recipe();
         Ok(Self {
             embedding,
-            input: Linear::new(engine, "input", input, Bias::Learned, 1.0, &mut random)?,
+            input: Linear::new(ends, "input", input, Bias::Learned, 1.0, &mut random)?,
             blocks: (0..config.blocks)
                 .map(|index| Block::new(engine, config, index, &mut random))
                 .collect::<Result<_>>()?,
             norm: Norm::new("norm", hidden),
-            logits: Linear::new(engine, "logits", logits, Bias::Learned, 0.2, &mut random)?,
+            logits: Linear::new(ends, "logits", logits, Bias::Learned, 0.2, &mut random)?,
         })
     }
 
@@ -179,7 +181,7 @@ mod tests {
         let text: Vec<u8> = (0..400u32).map(|i| (i * i % 97) as u8).collect();
         let text = Text::new(text, config.context, "test".into()).unwrap();
         let batch = text.batch(&(10..42).collect::<Vec<_>>());
-        let engine = Engine::new(&Device::cpu(), DType::F32).unwrap();
+        let engine = Engine::new(&Device::cpu(), DType::F32, None).unwrap();
         let mut model = Model::new(&engine, &config).unwrap();
         assert_eq!(config.weight_count(), model.weight_count() as u64);
         model.train(&batch).unwrap();

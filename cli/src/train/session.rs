@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::adamw;
-use super::args::{Config, TrainArgs};
+use super::args::{Config, RecipeChoice, TrainArgs};
 use super::bigram::Bigram;
 use super::checkpoint::{self, Checkpoint, State};
 use super::data::{Sampler, Text, TextIdentity};
@@ -62,7 +62,13 @@ impl<'a> Session<'a> {
         config.validate()?;
         let text = Text::load(&args.input, config.context)?;
         let identity = text.identity();
-        let engine = Engine::new(&args.device.open()?, config.dtype.into())?;
+        ensure!(
+            found.is_none() || config.recipe != RecipeChoice::Delayed,
+            "--resume with --recipe delayed: a checkpoint does not hold the history that the next \
+             scales come from; start a new run, or choose --recipe current"
+        );
+        let recipe = config.recipe.recipe();
+        let engine = Engine::new(&args.device.open()?, config.dtype.into(), recipe)?;
         let mut model = Model::new(&engine, &config)?;
         let step = found.as_ref().map_or(0, |found| found.state.step);
         let end = end(args, &config);
@@ -123,7 +129,7 @@ impl<'a> Session<'a> {
             "text: {}, {} bytes, the last {} held out\n\
              model: {} weights; hidden size {hidden}, {blocks} blocks of {experts} experts \
              ({} wide, {top_k} per token), {context} bytes of context\n\
-             run: steps {} to {}, {batch} tokens each, {:?} on {}",
+             run: steps {} to {}, {batch} tokens each, {:?}{} on {}",
             self.text.source,
             self.text.bytes().len(),
             self.text.held_out_len(),
@@ -132,6 +138,10 @@ impl<'a> Session<'a> {
             self.step,
             end(self.args, &self.config),
             self.config.dtype,
+            match self.config.recipe {
+                RecipeChoice::None => String::new(),
+                recipe => format!(" with recipe {recipe:?}"),
+            },
             self.engine.device_name(),
         )
     }
