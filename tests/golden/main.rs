@@ -4,13 +4,13 @@
 mod quantizers;
 
 use std::process::ExitCode;
-use std::sync::LazyLock;
 
 use grouped_linear::conformance::engines;
+use grouped_linear::recipe::{BlockScaling, CurrentScaling};
 use grouped_linear::reference::plain::{self, Groups};
 use grouped_linear::{
-    Config, DType, ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, Splits, Stream,
-    Tensor,
+    Config, DType, ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, Recipe,
+    Splits, Stream, Tensor,
 };
 use half::bf16;
 use libtest_mimic::{Arguments, Completion, Trial};
@@ -18,7 +18,6 @@ use safetensors::SafeTensors;
 
 const FIXTURE: &[u8] = include_bytes!("../fixtures/te_golden.safetensors");
 
-const SPLITS: &str = "g.bf16.splits";
 const GROUPS: usize = 4;
 const ROWS: usize = 256;
 const N: usize = 256;
@@ -57,16 +56,31 @@ fn rank(value: bf16) -> i32 {
     if value.is_sign_negative() { -bits } else { bits }
 }
 
-/// Both sides round nearly the same FP32 value to BF16, so they differ by one unit in the last
-/// place at most, unless the value cancels: then the order of accumulation shows, which is bounded
-/// by `2⁻²² · Σ|a·b|` on each side. Most values must be equal to the bit.
-fn check(what: &str, got: &[bf16], want: &[bf16], magnitude: &[f64], least_equal: f64) {
+/// What the layer of the fixture was computed in.
+#[derive(Clone, Copy)]
+struct Precision {
+    /// Name in the fixture.
+    name: &'static str,
+    recipe: Option<Recipe>,
+    kernel: KernelChoice,
+    /// What one side can lose to the order of accumulation, as a factor of `Σ|a·b|`: FP32 keeps 24
+    /// bits of a sum, the FP8 tensor cores of Hopper about 14.
+    accumulation: f64,
+    /// How many values are equal to the bit at least.
+    least_equal: f64,
+}
+
+/// Both sides round nearly the same value to BF16, so they differ by one unit in the last place at
+/// most, unless the value cancels: then the order of accumulation shows, on each side. Most values
+/// must be equal to the bit.
+fn check(what: &str, got: &[bf16], want: &[bf16], magnitude: &[f64], precision: &Precision) {
+    let Precision { accumulation, least_equal, .. } = *precision;
     assert_eq!((got.len(), want.len()), (magnitude.len(), magnitude.len()), "{what}");
     let mut equal = 0;
     for (index, (&got, &want)) in got.iter().zip(want).enumerate() {
         equal += usize::from(got == want);
         let difference = (got.to_f64() - want.to_f64()).abs();
-        let accumulation = 2.0f64.powi(-21) * magnitude[index];
+        let accumulation = 2.0 * accumulation * magnitude[index];
         assert!(
             (rank(got) - rank(want)).abs() <= 1 || difference <= accumulation,
             "{what}: element {index} is {got}, TransformerEngine has {want}"
@@ -85,10 +99,10 @@ struct Magnitudes {
     db: Vec<f64>,
 }
 
-static MAGNITUDES: LazyLock<Magnitudes> = LazyLock::new(|| {
+fn magnitudes(splits: &[usize]) -> Magnitudes {
     let wide = |name| -> Vec<f64> { bf16s(name).iter().map(|v| v.to_f64().abs()).collect() };
     let (x, w, b, dy) = (wide("q.x"), wide("g.w"), wide("g.b"), wide("g.dy"));
-    let row_offsets = row_offsets(&splits(SPLITS));
+    let row_offsets = row_offsets(splits);
     let groups = Groups { row_offsets: &row_offsets, out_features: N, in_features: K };
     let mut y = vec![0.0; ROWS * N];
     plain::fprop(&groups, &x, &w, &mut y).expect("sizes fit");
@@ -104,10 +118,11 @@ static MAGNITUDES: LazyLock<Magnitudes> = LazyLock::new(|| {
     let mut db = vec![0.0; GROUPS * N];
     plain::dbias(&groups, &dy, None, &mut db).expect("sizes fit");
     Magnitudes { y, dx, dw, db }
-});
+}
 
-fn compare(name: &str, stream: &Stream, kernel: KernelChoice) {
-    assert_eq!(splits(SPLITS)[1], 0, "expert 1 of the fixture has no rows");
+fn compare(name: &str, stream: &Stream, precision: &Precision) {
+    let counts = splits(&format!("g.{}.splits", precision.name));
+    assert_eq!(counts[1], 0, "expert 1 of the fixture has no rows");
     let tensor = |name, shape: &[usize]| {
         Tensor::from_slice(stream, shape, &bf16s(name)).expect("a tensor of the fixture")
     };
@@ -117,19 +132,22 @@ fn compare(name: &str, stream: &Stream, kernel: KernelChoice) {
     let bias = packed(tensor("g.b", &[GROUPS, N]));
     let layer = GroupedLinear::new(stream, config, weights, Some(bias)).expect("a layer");
     let (x, dy) = (tensor("q.x", &[ROWS, K]), tensor("g.dy", &[ROWS, N]));
-    let splits = Splits::host(&splits(SPLITS)).expect("splits");
-    let options = ForwardOptions { kernel, ..ForwardOptions::default() };
+    let splits = Splits::host(&counts).expect("splits");
+    let recipe = precision.recipe.map(|recipe| LayerRecipe::new(stream, config, recipe));
+    let recipe = recipe.transpose().expect("a recipe for the layer");
+    let (kernel, recipe) = (precision.kernel, recipe.as_ref());
+    let options = ForwardOptions { kernel, recipe, ..ForwardOptions::default() };
     let (y, saved) = layer.forward(stream, &x, &splits, options).expect("forward");
     let grads = layer.backward(stream, saved, &dy).expect("backward");
 
     let read = |tensor: &Tensor| tensor.to_vec::<bf16>(stream).expect("a result");
     let read_packed = |grouped: &GroupedTensor| read(grouped.as_packed().expect("packed"));
-    let magnitudes = &*MAGNITUDES;
+    let magnitudes = magnitudes(&counts);
     let dw = read_packed(&grads.dw);
     let db = read_packed(&grads.db.expect("the layer has a bias"));
     let check = |what: &str, got: &[bf16], magnitude: &[f64]| {
-        let want = bf16s(&format!("g.bf16.{what}"));
-        check(&format!("{name}: {what}"), got, &want, magnitude, 0.998);
+        let want = bf16s(&format!("g.{}.{what}", precision.name));
+        check(&format!("{name}: {what}"), got, &want, magnitude, precision);
     };
     check("y", &read(&y), &magnitudes.y);
     check("dx", &read(&grads.dx), &magnitudes.dx);
@@ -140,17 +158,31 @@ fn compare(name: &str, stream: &Stream, kernel: KernelChoice) {
     assert!(db[N..2 * N].iter().all(|v| v.to_bits() == 0), "db of the empty expert");
 }
 
+fn precisions() -> [Precision; 4] {
+    let (kernel, accumulation) = (KernelChoice::Auto, 2f64.powi(-22));
+    let plain = Precision { name: "bf16", recipe: None, kernel, accumulation, least_equal: 0.998 };
+    let fp8 = Precision { accumulation: 2f64.powi(-13), least_equal: 0.9, ..plain };
+    let current = Some(Recipe::Current(CurrentScaling::default()));
+    let block = Some(Recipe::Block(BlockScaling::default()));
+    [
+        plain,
+        Precision { kernel: KernelChoice::Simt, ..plain },
+        Precision { name: "current", recipe: current, ..fp8 },
+        Precision { name: "block", recipe: block, ..fp8 },
+    ]
+}
+
 fn main() -> ExitCode {
     let mut trials = quantizers::trials();
     for engine in engines() {
-        for kernel in [KernelChoice::Auto, KernelChoice::Simt] {
-            let name = format!("{}, {kernel:?}", engine.name);
+        for precision in precisions() {
+            let name = format!("{}, {}, {:?}", engine.name, precision.name, precision.kernel);
             let title = format!("{name}: agrees with TransformerEngine");
             let device = engine.device.clone();
             trials.push(Trial::ignorable_test(title, move || match device {
                 Err(reason) => Ok(Completion::ignored_with(reason)),
                 Ok(device) => {
-                    compare(&name, &device.stream()?, kernel);
+                    compare(&name, &device.stream()?, &precision);
                     Ok(Completion::Completed)
                 }
             }));
