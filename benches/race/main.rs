@@ -1,5 +1,5 @@
 //! Times single GPU operations on request, so that another program can alternate with it in one
-//! run: `benches/race.py` drives it over a pipe, in lock step with its own measurements.
+//! run: `race.py` drives it over a pipe, in lock step with its own measurements.
 //!
 //! Requests, one per line on standard input, each answered with one line:
 //!
@@ -7,7 +7,16 @@
 //! shape T N K m_0,m_1,…   allocate and fill operands     → ok
 //! time fprop|dgrad|wgrad|wgrad_f32                       → microseconds of one call, L2 flushed
 //! check fprop|dgrad|wgrad                                → worst relative error of sampled elements
+//! low T N K m_0,m_1,…                                    → ok, for what follows
+//! time_low NAME                                          → the same, in low precision
 //! ```
+//!
+//! Names in low precision: `quantize.{tensor,vector}.{row,column,both}` (of X),
+//! `quantize.square.both` (of W), `{fprop,dgrad,wgrad}.{fast,tensor,block}` (products alone),
+//! `wgrad_f32.block`, `layer.{bf16,current,block}` (forward and backward with everything).
+
+mod low_precision;
+mod random;
 
 use std::io::{BufRead, Write};
 
@@ -15,7 +24,9 @@ use grouped_linear::functional::{
     DgradArgs, FpropArgs, GemmOptions, WgradArgs, dgrad, fprop, wgrad,
 };
 use grouped_linear::{DType, Device, Error, Factor, GroupedTensor, Result, Splits, Stream, Tensor};
-use half::bf16;
+
+use self::low_precision::LowPrecision;
+use self::random::{SplitMix, random};
 
 fn main() {
     let device = match Device::cuda(0) {
@@ -33,17 +44,27 @@ fn serve(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let mut flush = Tensor::empty(&stream, &[256 << 20], DType::Bf16)?;
     let mut race: Option<Race> = None;
+    let mut low: Option<LowPrecision> = None;
     for line in std::io::stdin().lock().lines().map_while(|line| line.ok()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let answer = match (words.as_slice(), &mut race) {
             (["shape", t, n, k, splits], _) => {
-                drop(race.take()); // free the former operands first
+                drop((race.take(), low.take())); // free the former operands first
                 race = Some(Race::new(&stream, t, n, k, splits)?);
                 "ok".to_string()
             }
             (["time", pass], Some(race)) => {
                 format!("{:.3}", race.time(&stream, pass, &mut flush)?)
             }
+            (["low", t, n, k, splits], _) => {
+                drop((race.take(), low.take()));
+                low = Some(LowPrecision::new(&stream, t, n, k, splits)?);
+                "ok".to_string()
+            }
+            (["time_low", name], _) => match &mut low {
+                Some(low) => format!("{:.3}", timed(&stream, &mut flush, |s| low.run(s, name))?),
+                None => "error no shape".to_string(),
+            },
             (["check", pass], Some(race)) => format!("{:.3e}", race.check(&stream, pass)?),
             _ => format!("error unknown request: {line}"),
         };
@@ -52,6 +73,22 @@ fn serve(device: &Device) -> Result<()> {
         let _ = std::io::stdout().flush();
     }
     Ok(())
+}
+
+/// Microseconds of one call on the GPU.
+fn timed(
+    stream: &Stream,
+    flush: &mut Tensor,
+    call: impl FnOnce(&Stream) -> Result<()>,
+) -> Result<f64> {
+    // Writing half a gigabyte empties the L2 cache, and takes the GPU longer than the host needs to
+    // queue the call, so that no launch latency is timed.
+    flush.fill_zero(stream)?;
+    let start = stream.record()?;
+    call(stream)?;
+    let end = stream.record()?;
+    stream.synchronize()?;
+    Ok(start.elapsed_until(&end)?.as_secs_f64() * 1e6)
 }
 
 struct Race {
@@ -68,7 +105,6 @@ struct Race {
 
 impl Race {
     fn new(stream: &Stream, t: &str, n: &str, k: &str, splits: &str) -> Result<Self> {
-        let number = |text: &str| text.parse::<usize>().unwrap_or(0);
         let (t, n, k) = (number(t), number(n), number(k));
         let counts: Vec<usize> = splits.split(',').map(number).collect();
         let groups = counts.len();
@@ -111,14 +147,7 @@ impl Race {
     }
 
     fn time(&mut self, stream: &Stream, pass: &str, flush: &mut Tensor) -> Result<f64> {
-        // Writing half a gigabyte empties the L2 cache, and takes the GPU longer than the host
-        // needs to queue the call, so that no launch latency is timed.
-        flush.fill_zero(stream)?;
-        let start = stream.record()?;
-        self.run(stream, pass)?;
-        let end = stream.record()?;
-        stream.synchronize()?;
-        Ok(start.elapsed_until(&end)?.as_secs_f64() * 1e6)
+        timed(stream, flush, |stream| self.run(stream, pass))
     }
 
     /// Computes sampled elements in FP64 from what the device holds.
@@ -174,6 +203,10 @@ impl Race {
     }
 }
 
+fn number(text: &str) -> usize {
+    text.parse().unwrap_or(0)
+}
+
 /// The product and the sum of its squared terms, which is the scale of its rounding.
 fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
     a.iter()
@@ -183,48 +216,4 @@ fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
 
 fn row_of(stream: &Stream, tensor: &Tensor, row: usize) -> Result<Vec<f64>, Error> {
     Ok(tensor.index(row)?.to_f32(stream)?.into_iter().map(f64::from).collect())
-}
-
-/// Normal values. Sixteen million are drawn and repeated: enough that no two tiles in flight agree.
-fn random(stream: &Stream, shape: &[usize], seed: u64, scale: f32) -> Result<Tensor> {
-    let count: usize = shape.iter().product();
-    let mut generator = SplitMix(seed);
-    let block: Vec<bf16> = (0..count.min((16 << 20) + 4099))
-        .map(|_| bf16::from_f32(generator.normal() * scale))
-        .collect();
-    let tensor = Tensor::empty(stream, &[count], DType::Bf16)?;
-    let mut start = 0;
-    while start < count {
-        let length = block.len().min(count - start);
-        tensor.narrow(start, length)?.write(stream, &block[..length])?;
-        start += length;
-    }
-    tensor.reshape(shape)
-}
-
-/// splitmix64.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    fn uniform(&mut self) -> f32 {
-        ((self.next() >> 40) as f32 + 0.5) / (1u64 << 24) as f32
-    }
-
-    /// Box–Muller.
-    fn normal(&mut self) -> f32 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f32::consts::TAU * v).cos()
-    }
 }

@@ -1,0 +1,184 @@
+//! Quantizers, products of quantized operands, and whole layers with recipes.
+
+use grouped_linear::functional::{
+    QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
+    QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
+};
+use grouped_linear::recipe::{
+    Accumulation, BlockScaling, Blocks, CurrentScaling, Format, ScaleRule,
+};
+use grouped_linear::{
+    BackwardOptions, Config, DType, Factor, ForwardOptions, GradSink, GroupedLinear,
+    GroupedTensor, LayerRecipe, QuantizedSpec, QuantizedTensor, Recipe, RecipeBuffers, Result,
+    RowSink, SourceShape, Splits, Stream, Tensor, Wgrad,
+};
+
+use super::number;
+use super::random::random;
+
+/// Operands of one shape.
+pub struct LowPrecision {
+    splits: Splits,
+    x: Tensor,
+    dy: Tensor,
+    layer: GroupedLinear,
+    /// Scales of groups, then of blocks.
+    quantized: [Operands; 2],
+    recipes: [LayerRecipe; 2],
+    y: Tensor,
+    dx: Tensor,
+    dw: GroupedTensor,
+    dw_f32: GroupedTensor,
+}
+
+struct Operands {
+    x: QuantizedTensor,
+    w: QuantizedTensor,
+    dy: QuantizedTensor,
+}
+
+/// Scales rounded to powers of two, as those of blocks are by default.
+const POWERS: ScaleRule = ScaleRule { power_of_two: true, epsilon: 0.0 };
+
+impl LowPrecision {
+    pub fn new(stream: &Stream, t: &str, n: &str, k: &str, splits: &str) -> Result<Self> {
+        let (t, n, k) = (number(t), number(n), number(k));
+        let counts: Vec<i64> = splits.split(',').map(|m| number(m) as i64).collect();
+        let groups = counts.len();
+        let config = Config { groups, in_features: k, out_features: n, dtype: DType::Bf16 };
+        let w = random(stream, &[groups, n, k], 2, (k as f32).powf(-0.5))?;
+        let layer = GroupedLinear::new(stream, config, GroupedTensor::packed(w)?, None)?;
+        let splits = Splits::device(Tensor::from_slice(stream, &[groups], &counts)?)?;
+        let (x, dy) = (random(stream, &[t, k], 1, 1.0)?, random(stream, &[t, n], 3, 1.0)?);
+
+        let tokens = |features| SourceShape::Tokens { rows: t, features };
+        let weights = SourceShape::Weights { rows: n, columns: k };
+        let operands = |vector, square, gradient| -> Result<Operands> {
+            let empty = |source, blocks, dtype| {
+                let format = Format { dtype, blocks };
+                let (rowwise, columnwise) = (true, true);
+                let spec = QuantizedSpec { groups, source, format, rowwise, columnwise };
+                QuantizedTensor::empty(stream, spec)
+            };
+            let mut own = Operands {
+                x: empty(tokens(k), vector, DType::E4m3)?,
+                w: empty(weights, square, DType::E4m3)?,
+                dy: empty(tokens(n), vector, gradient)?,
+            };
+            for (tensor, source) in [(&mut own.x, &x), (&mut own.dy, &dy)] {
+                let source = QuantizeSource::Tokens(source, &splits);
+                quantize(
+                    stream,
+                    QuantizeArgs { scale: POWERS, ..QuantizeArgs::new(source) },
+                    tensor,
+                )?;
+            }
+            let source = QuantizeSource::Weights(layer.weights());
+            let args = QuantizeArgs { scale: POWERS, ..QuantizeArgs::new(source) };
+            quantize(stream, args, &mut own.w)?;
+            Ok(own)
+        };
+        let quantized = [
+            operands(Blocks::Tensor, Blocks::Tensor, DType::E5m2)?,
+            operands(Blocks::Vector, Blocks::Square, DType::E4m3)?,
+        ];
+        // Memory of its own, as in a graph: what is timed allocates nothing.
+        let recipe = |recipe: Recipe| -> Result<LayerRecipe> {
+            let buffers = RecipeBuffers::new(stream, config, &recipe, t)?;
+            Ok(LayerRecipe::new(stream, config, recipe)?.with_buffers(buffers))
+        };
+        let recipes = [
+            recipe(Recipe::Current(CurrentScaling::default()))?,
+            recipe(Recipe::Block(BlockScaling::default()))?,
+        ];
+        stream.synchronize()?;
+        Ok(Self {
+            splits,
+            x,
+            dy,
+            layer,
+            quantized,
+            recipes,
+            y: Tensor::zeros(stream, &[t, n], DType::Bf16)?,
+            dx: Tensor::zeros(stream, &[t, k], DType::Bf16)?,
+            dw: GroupedTensor::packed(Tensor::zeros(stream, &[groups, n, k], DType::Bf16)?)?,
+            dw_f32: GroupedTensor::packed(Tensor::zeros(stream, &[groups, n, k], DType::F32)?)?,
+        })
+    }
+
+    /// Runs what has this name once.
+    pub fn run(&mut self, stream: &Stream, name: &str) -> Result<()> {
+        let parts: Vec<&str> = name.split('.').collect();
+        match parts[..] {
+            ["quantize", blocks, copies] => self.quantize(stream, blocks, copies),
+            ["layer", recipe] => self.layer(stream, recipe),
+            [pass, scaling] => self.product(stream, pass, scaling),
+            _ => panic!("unknown name {name}"),
+        }
+    }
+
+    fn quantize(&mut self, stream: &Stream, blocks: &str, copies: &str) -> Result<()> {
+        let [whole, block] = &self.quantized;
+        let x = QuantizeSource::Tokens(&self.x, &self.splits);
+        let (source, tensor) = match blocks {
+            "tensor" => (x, &whole.x),
+            "vector" => (x, &block.x),
+            _ => (QuantizeSource::Weights(self.layer.weights()), &block.w),
+        };
+        use grouped_linear::Direction::{Columnwise, Rowwise};
+        let mut destination = match copies {
+            "row" => tensor.only(Rowwise)?,
+            "column" => tensor.only(Columnwise)?,
+            _ => tensor.clone(),
+        };
+        let args = QuantizeArgs { scale: POWERS, ..QuantizeArgs::new(source) };
+        quantize(stream, args, &mut destination)
+    }
+
+    fn product(&mut self, stream: &Stream, pass: &str, scaling: &str) -> Result<()> {
+        let Operands { x, w, dy } = &self.quantized[usize::from(scaling == "block")];
+        let accumulation =
+            if scaling == "fast" { Accumulation::Fast } else { Accumulation::Promoted };
+        let options = QuantizedGemmOptions { accumulation, ..QuantizedGemmOptions::default() };
+        let (weights, splits) = (w, &self.splits);
+        match pass {
+            "fprop" => {
+                let (bias, bias_row_scales) = (None, None);
+                let args =
+                    QuantizedFpropArgs { x, weights, splits, bias, bias_row_scales, options };
+                quantized_fprop(stream, &args, &mut self.y)
+            }
+            "dgrad" => {
+                let args = QuantizedDgradArgs { dy, weights, splits, options };
+                quantized_dgrad(stream, &args, &mut self.dx)
+            }
+            "wgrad" => {
+                let args = QuantizedWgradArgs { dy, x, splits, options };
+                quantized_wgrad(stream, &args, &mut self.dw)
+            }
+            _ => {
+                let options = QuantizedGemmOptions { beta: Factor::Value(1.0), ..options };
+                let args = QuantizedWgradArgs { dy, x, splits, options };
+                quantized_wgrad(stream, &args, &mut self.dw_f32)
+            }
+        }
+    }
+
+    /// Forward and backward, everything included: weights are quantized every time.
+    fn layer(&mut self, stream: &Stream, recipe: &str) -> Result<()> {
+        let [current, block] = &self.recipes;
+        let recipe = match recipe {
+            "current" => Some(current),
+            "block" => Some(block),
+            _ => None,
+        };
+        let options = ForwardOptions { recipe, ..ForwardOptions::default() };
+        let saved = self.layer.forward_into(stream, &self.x, &self.splits, options, &mut self.y)?;
+        let options = BackwardOptions {
+            dx: RowSink::Into(&mut self.dx),
+            dw: Wgrad::Now(GradSink::Overwrite(&mut self.dw)),
+            ..BackwardOptions::default()
+        };
+        self.layer.backward_with(stream, saved, &self.dy, options).map(drop)
+    }
+}
