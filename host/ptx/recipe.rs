@@ -27,6 +27,7 @@ pub fn modules() -> Vec<Module> {
         let entry = Entry {
             name: kernel.name.into(),
             threads: kernel.threads,
+            blocks_per_multiprocessor: kernel.blocks_per_multiprocessor(),
             parameter_bytes: kernel.args_bytes,
             parameter_align: PARAMETER_ALIGN,
         };

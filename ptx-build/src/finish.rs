@@ -12,13 +12,16 @@ pub struct Entry {
     pub name: String,
     /// Threads per block, exactly.
     pub threads: u32,
+    /// Blocks that a multiprocessor shall be able to hold at once, at least 1: what registers are
+    /// allotted for.
+    pub blocks_per_multiprocessor: u32,
     /// Bytes of its one by-value struct parameter; 0: it has no parameter.
     pub parameter_bytes: usize,
     /// Alignment that the parameter shall have; rustc gives at most 16, tensor maps need 64.
     pub parameter_align: usize,
 }
 
-/// Adds launch bounds (`.reqntid`, `.minnctapersm 1`) to every entry point and aligns its
+/// Adds launch bounds (`.reqntid`, `.minnctapersm`) to every entry point and aligns its
 /// parameter. Without launch bounds ptxas ignores `setmaxnreg` and allots registers for blocks of
 /// any size.
 ///
@@ -54,7 +57,8 @@ fn bounds(ptx: &str, entry: &EntryText, row: &Entry) -> Result<String, Error> {
             return Err(Kind::BoundsPresent { name: entry.name.clone(), directive }.into());
         }
     }
-    Ok(format!("\n.reqntid {}, 1, 1\n.minnctapersm 1", row.threads))
+    let (threads, blocks) = (row.threads, row.blocks_per_multiprocessor);
+    Ok(format!("\n.reqntid {threads}, 1, 1\n.minnctapersm {blocks}"))
 }
 
 /// The parameter list with the alignment of its one struct raised to what the table says.
@@ -141,14 +145,17 @@ mod tests {
 \t.param .align 64 .b8 shift_param_0[24]
 )
 .reqntid 32, 1, 1
-.minnctapersm 1
+.minnctapersm 3
 {
 \tret;
 }
 ";
 
     fn entry(name: &str, threads: u32, bytes: usize) -> Entry {
-        Entry { name: name.into(), threads, parameter_bytes: bytes, parameter_align: 64 }
+        let (parameter_bytes, parameter_align) = (bytes, 64);
+        let blocks_per_multiprocessor = 1;
+        let name = name.into();
+        Entry { name, threads, blocks_per_multiprocessor, parameter_bytes, parameter_align }
     }
 
     fn refused(ptx: &str, table: &[Entry]) -> String {
@@ -157,7 +164,8 @@ mod tests {
 
     #[test]
     fn bounds_and_alignment_are_written_and_nothing_else_changes() {
-        let table = [entry("shift", 32, 24), entry("scale", 384, 368)];
+        let shift = Entry { blocks_per_multiprocessor: 3, ..entry("shift", 32, 24) };
+        let table = [shift, entry("scale", 384, 368)];
         assert_eq!(finish(WRITTEN, &table).unwrap(), FINISHED);
     }
 

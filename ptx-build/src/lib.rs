@@ -30,6 +30,7 @@
 //!     entries: vec![Entry {
 //!         name: "saxpy".into(),
 //!         threads: 256,
+//!         blocks_per_multiprocessor: 1,
 //!         parameter_bytes: 32,
 //!         parameter_align: 64,
 //!     }],

@@ -1,7 +1,8 @@
-//! Rounding between binary32 and the 16-bit formats, and the fused multiply-add.
+//! Rounding between binary32 and the 16- and 8-bit formats, the fused multiply-add, and maxima of
+//! packed numbers.
 //!
-//! Packed forms hold two numbers in a `u32`; the one at the lower address is the low half. All
-//! conversions to 16 bits round to nearest, ties to even; those to binary32 are exact.
+//! Packed forms hold two or four numbers in a `u32`; the one at the lower address is the lowest part.
+//! All conversions to fewer bits round to nearest, ties to even; those to more bits are exact.
 
 /// `a · b + c` with one rounding: `fma.rn.f32` (PTX manual, "Floating Point Instructions: fma").
 ///
@@ -126,4 +127,126 @@ pub fn f32_to_f16x2(low: f32, high: f32) -> u32 {
         )
     };
     bits
+}
+
+/// Four binary32 to packed E4M3, the first in the lowest byte: `cvt.rn.satfinite.e4m3x2.f32` (PTX
+/// manual, "Data Movement and Conversion Instructions: cvt"; the instruction names the high part
+/// first). What is larger than 448, infinities too, becomes that; every NaN becomes 0x7f.
+#[inline(always)]
+pub fn f32x4_to_e4m3x4(values: [f32; 4]) -> u32 {
+    let [a, b, c, d] = values;
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "{{ .reg .b16 low, high;",
+            "cvt.rn.satfinite.e4m3x2.f32 low, {b}, {a};",
+            "cvt.rn.satfinite.e4m3x2.f32 high, {d}, {c};",
+            "mov.b32 {bits}, {{low, high}}; }}",
+            bits = out(reg32) bits,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            c = in(reg32) c,
+            d = in(reg32) d,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    bits
+}
+
+/// Two packed E4M3 to binary32, low byte first: `cvt.rn.f16x2.e4m3x2`, which is exact, and
+/// [`f16x2_to_f32`] (PTX manual, "Data Movement and Conversion Instructions: cvt").
+#[inline(always)]
+pub fn e4m3x2_to_f32(bits: u16) -> [f32; 2] {
+    let halves: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "cvt.rn.f16x2.e4m3x2 {halves}, {bits};",
+            halves = out(reg32) halves,
+            bits = in(reg16) bits,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    f16x2_to_f32(halves)
+}
+
+/// Four binary32 to packed E5M2, the first in the lowest byte: `cvt.rn.satfinite.e5m2x2.f32` (PTX
+/// manual, "Data Movement and Conversion Instructions: cvt"; the instruction names the high part
+/// first). What is larger than 57344, infinities too, becomes that; every NaN becomes 0x7f.
+#[inline(always)]
+pub fn f32x4_to_e5m2x4(values: [f32; 4]) -> u32 {
+    let [a, b, c, d] = values;
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "{{ .reg .b16 low, high;",
+            "cvt.rn.satfinite.e5m2x2.f32 low, {b}, {a};",
+            "cvt.rn.satfinite.e5m2x2.f32 high, {d}, {c};",
+            "mov.b32 {bits}, {{low, high}}; }}",
+            bits = out(reg32) bits,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            c = in(reg32) c,
+            d = in(reg32) d,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    bits
+}
+
+/// Two packed E5M2 to binary32, low byte first: `cvt.rn.f16x2.e5m2x2`, which is exact, and
+/// [`f16x2_to_f32`] (PTX manual, "Data Movement and Conversion Instructions: cvt").
+#[inline(always)]
+pub fn e5m2x2_to_f32(bits: u16) -> [f32; 2] {
+    let halves: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "cvt.rn.f16x2.e5m2x2 {halves}, {bits};",
+            halves = out(reg32) halves,
+            bits = in(reg16) bits,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    f16x2_to_f32(halves)
+}
+
+/// Half by half the larger magnitude of two packed bfloat16, negative if the signs differ; of a number and
+/// a NaN it is the number's: `max.xorsign.abs.bf16x2` (PTX manual, "Half Precision Floating Point
+/// Instructions: max").
+#[inline(always)]
+pub fn max_magnitude_bf16x2(a: u32, b: u32) -> u32 {
+    let result: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "max.xorsign.abs.bf16x2 {result}, {a}, {b};",
+            result = out(reg32) result,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
+/// Half by half the larger magnitude of two packed binary16, negative if the signs differ; of a number and
+/// a NaN it is the number's: `max.xorsign.abs.f16x2` (PTX manual, "Half Precision Floating Point
+/// Instructions: max").
+#[inline(always)]
+pub fn max_magnitude_f16x2(a: u32, b: u32) -> u32 {
+    let result: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "max.xorsign.abs.f16x2 {result}, {a}, {b};",
+            result = out(reg32) result,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
 }

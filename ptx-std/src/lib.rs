@@ -12,8 +12,8 @@
 //! | [`tma`] | bulk tensor copies between global and shared memory |
 //! | [`wgmma`] | matrix products by a warpgroup, operands in shared memory (Hopper) |
 //! | [`mma`] | matrix products by a warp, operands in registers |
-//! | [`memory`] | shared memory by address, wide and read-only global accesses, atomics |
-//! | [`convert`] | rounding between binary32 and the 16-bit formats; fused multiply-add |
+//! | [`memory`] | shared memory by address, wide and read-only global accesses, asynchronous copies, atomics |
+//! | [`convert`] | rounding between binary32 and the 16- and 8-bit formats; fused multiply-add |
 //!
 //! # How a wrapper is made
 //!
@@ -85,6 +85,7 @@ macro_rules! param_address {
 
 // The modules come after the macros, which they use by textual scope.
 pub mod convert;
+pub mod hint;
 pub mod mbarrier;
 pub mod memory;
 pub mod mma;

@@ -234,3 +234,24 @@ pub unsafe fn warp_min(value: u32) -> u32 {
     };
     result
 }
+
+/// Largest `value` of the warp, in every lane: `redux.sync.max.u32` (PTX manual, "Parallel
+/// Synchronization and Communication Instructions: redux.sync").
+///
+/// # Safety
+///
+/// All 32 lanes of the warp must call it together.
+#[inline(always)]
+pub unsafe fn warp_max(value: u32) -> u32 {
+    let result: u32;
+    // SAFETY: the caller brings the whole warp.
+    unsafe {
+        ptx!(
+            "redux.sync.max.u32 {result}, {value}, 0xffffffff;",
+            result = out(reg32) result,
+            value = in(reg32) value,
+            options(nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}

@@ -41,6 +41,26 @@ pub unsafe fn prefetch_map(map: u64) {
     unsafe { ptx!("prefetch.tensormap [{map}];", map = in(reg64) map, options(nostack)) }
 }
 
+/// Makes what another launch or the host wrote to a tensor map in global memory visible to this
+/// thread's copies: `fence.proxy.tensormap::generic.acquire.sys` (PTX manual, "Parallel
+/// Synchronization and Communication Instructions: membar, fence"). Without it a copy may use what
+/// the descriptor cache keeps of a map that stood there before. Maps in parameters need none.
+///
+/// # Safety
+///
+/// `map` is the generic address of a tensor map in global memory.
+#[inline(always)]
+pub unsafe fn acquire_map(map: u64) {
+    // SAFETY: the caller vouches for the map.
+    unsafe {
+        ptx!(
+            "fence.proxy.tensormap::generic.acquire.sys [{map}], 128;",
+            map = in(reg64) map,
+            options(nostack)
+        )
+    }
+}
+
 /// Brings global memory into L2: `cp.async.bulk.prefetch.L2.global` (PTX manual, "Data Movement and
 /// Conversion Instructions: cp.async.bulk.prefetch").
 ///

@@ -1,7 +1,7 @@
 //! Matrix products by a warpgroup: `wgmma.mma_async`, Hopper's tensor-core instruction.
 //!
 //! `D += A · B` for a 64 × N tile of D in the registers of 128 threads, with A (64 × 16) and B (16
-//! × N) in shared memory. It is asynchronous, and the order of calls is fixed:
+//! × N) in shared memory; 32 deep for elements of 8 bits. It is asynchronous, and the order of calls is fixed:
 //!
 //! ```text
 //!   fence      the registers of D are settled (first product, or D touched since)
@@ -40,6 +40,8 @@
 //! them.
 
 use core::marker::PhantomData;
+
+pub use fp8::{m64n128k128_e4m3, m64n128k128_e5m2_e4m3, m64n256k128_e4m3, m64n256k128_e5m2_e4m3};
 
 /// How an operand lies in shared memory: [`KMajor`] or [`MnMajor`].
 pub trait Layout: Copy {
@@ -363,3 +365,6 @@ pub unsafe fn finish_n128(d: &mut [f32; 64]) {
         )
     }
 }
+
+// After the macros, which it uses by textual scope.
+mod fp8;

@@ -1,6 +1,27 @@
 //! Global memory: `load_constant_*` by the read-only road, `load_*` and `store_*` by the ordinary
 //! one, and wide accesses.
 
+/// Loads a byte that is constant: `ld.global.nc.b8` (PTX manual, "Data Movement and Conversion
+/// Instructions: ld.global.nc").
+///
+/// # Safety
+///
+/// The byte at `address` is global memory that nobody writes while the kernel runs.
+#[inline(always)]
+pub unsafe fn load_constant_u8(address: u64) -> u8 {
+    let value: u16;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.global.nc.b8 {value}, [{address}];",
+            value = out(reg16) value,
+            address = in(reg64) address,
+            options(pure, readonly, nostack, preserves_flags)
+        )
+    };
+    value as u8
+}
+
 /// Loads two bytes that are constant: `ld.global.nc.b16` (PTX manual, "Data Movement and
 /// Conversion Instructions: ld.global.nc").
 ///
@@ -216,6 +237,24 @@ pub unsafe fn load_f32x2(address: u64) -> [f32; 2] {
     [a, b]
 }
 
+/// Stores a byte: `st.global.b8` (PTX manual, "Data Movement and Conversion Instructions: st").
+///
+/// # Safety
+///
+/// The byte at `address` is global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_u8(address: u64, value: u8) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.b8 [{address}], {value};",
+            address = in(reg64) address,
+            value = in(reg16) u16::from(value),
+            options(nostack)
+        )
+    }
+}
+
 /// Stores two bytes: `st.global.b16` (PTX manual, "Data Movement and Conversion Instructions:
 /// st").
 ///
@@ -300,6 +339,27 @@ pub unsafe fn store_f32(address: u64, value: f32) {
 /// The 8 aligned bytes at `address` are global memory that belongs to this thread for now.
 #[inline(always)]
 pub unsafe fn store_f32x2(address: u64, value: [f32; 2]) {
+    let [a, b] = value;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.global.v2.b32 [{address}], {{{a}, {b}}};",
+            address = in(reg64) address,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(nostack)
+        )
+    }
+}
+
+/// Stores eight bytes: `st.global.v2.b32` (PTX manual, "Data Movement and Conversion
+/// Instructions: st").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are global memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_u32x2(address: u64, value: [u32; 2]) {
     let [a, b] = value;
     // SAFETY: the caller vouches for the address.
     unsafe {

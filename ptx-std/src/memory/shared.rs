@@ -30,6 +30,26 @@ pub unsafe fn shared_base() -> u32 {
     address
 }
 
+/// Loads a byte: `ld.shared.b8` (PTX manual, "Data Movement and Conversion Instructions: ld").
+///
+/// # Safety
+///
+/// The byte at `address` is shared memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_shared_u8(address: u32) -> u8 {
+    let value: u16;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.shared.b8 {value}, [{address}];",
+            value = out(reg16) value,
+            address = in(reg32) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    value as u8
+}
+
 /// Loads four bytes: `ld.shared.b32` (PTX manual, "Data Movement and Conversion Instructions:
 /// ld").
 ///
@@ -91,6 +111,52 @@ pub unsafe fn load_shared_f32(address: u32) -> f32 {
         )
     };
     value
+}
+
+/// Loads sixteen bytes: `ld.shared.v4.b32` (PTX manual, "Data Movement and Conversion
+/// Instructions: ld").
+///
+/// # Safety
+///
+/// The 16 aligned bytes at `address` are shared memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_shared_u32x4(address: u32) -> [u32; 4] {
+    let (a, b, c, d): (u32, u32, u32, u32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.shared.v4.b32 {{{a}, {b}, {c}, {d}}}, [{address}];",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            c = out(reg32) c,
+            d = out(reg32) d,
+            address = in(reg32) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    [a, b, c, d]
+}
+
+/// Loads two binary32: `ld.shared.v2.b32` (PTX manual, "Data Movement and Conversion
+/// Instructions: ld").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are shared memory that no other thread writes meanwhile.
+#[inline(always)]
+pub unsafe fn load_shared_f32x2(address: u32) -> [f32; 2] {
+    let (a, b): (f32, f32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.shared.v2.b32 {{{a}, {b}}}, [{address}];",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            address = in(reg32) address,
+            options(readonly, nostack, preserves_flags)
+        )
+    };
+    [a, b]
 }
 
 /// Loads four binary32: `ld.shared.v4.b32` (PTX manual, "Data Movement and Conversion
