@@ -3,6 +3,7 @@
 //!
 //! All device addresses are plain `u64`; zero means "absent" where a field says so.
 
+pub mod pad;
 pub mod quantize;
 pub mod scaled;
 
@@ -229,8 +230,9 @@ pub struct GemmArgs {
 
 /// Arguments of `dbias_partial` and `dbias_reduce`: `db_g[j] = Σ_rows dY[r, j] · s_r`.
 ///
-/// The group table must come from a set-up with `tile_m` = [`DBIAS_SEGMENT_ROWS`] and one tile
-/// column, so that its tile prefix counts segments.
+/// The group table must come from a set-up with `tile_m` = [`DBIAS_SEGMENT_ROWS`], so that its tile
+/// prefix counts segments; that of `dbias_partial` has one tile column. A quantize kernel leaves
+/// partial sums, too, and its table has more.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -257,8 +259,8 @@ pub struct DbiasArgs {
     pub db_type: u32,
     /// 1: add to what db held; 0: overwrite.
     pub accumulate: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Tile columns of the set-up that wrote the table: its prefix counts each segment so many times.
+    pub tile_columns: u32,
     /// Zero.
     pub reserved2: u64,
 }

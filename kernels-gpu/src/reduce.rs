@@ -136,8 +136,8 @@ pub unsafe fn dbias_reduce(args: &DbiasArgs, _args_address: u64) {
         }
 
         // Add the segments in order; none, if the group is empty.
-        let first = table.tile_prefix(group);
-        let end = table.tile_prefix(group + 1);
+        let first = table.tile_prefix(group) / args.tile_columns;
+        let end = table.tile_prefix(group + 1) / args.tile_columns;
         let mut sum = 0.0;
         for segment in first..end {
             let index = u64::from(segment) * u64::from(args.n) + u64::from(column);

@@ -116,6 +116,13 @@ impl Table {
         self.search(|group| unsafe { self.row_offset(group) } <= row)
     }
 
+    /// The group that a padded row belongs to, which must be below the number of padded rows.
+    #[inline(always)]
+    pub unsafe fn group_of_padded_row(&self, row: i64) -> u32 {
+        // SAFETY: `search` asks for indices up to `groups`.
+        self.search(|group| unsafe { self.padded_offset(group) } <= row)
+    }
+
     /// The last group whose start satisfies `starts_before`; all up to it do, none after it. Of
     /// several groups with one start only the last is not empty, and it is the last that is found.
     #[inline(always)]

@@ -110,11 +110,18 @@ pub struct QuantizedCopy {
     pub group_pitch: u64,
 }
 
+/// Blocks of the FP8 quantize kernels that a multiprocessor holds at once: the grid has as many
+/// for each multiprocessor, or the number of tiles if that is smaller.
+pub const QUANTIZE_BLOCKS: u32 = 3;
+
 /// Arguments of the FP8 quantize kernels: a source of BF16, FP16 or FP32 into one or two copies.
 ///
 /// With a group table the source is tokens, `[rows, columns]`, and the table comes from a set-up with
 /// `tile_m` = [`ROW_BLOCK`], `tile_n` = [`COLUMN_BLOCK`] and `row_align` = [`ROW_BLOCK`], so that its
 /// tile prefix counts blocks. Without one it is weights, `[groups, rows, columns]`.
+///
+/// The addresses of sources and data, their pitches and the columns are multiples of 16; so are the
+/// rows of weights of which a columnwise copy is made.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -130,8 +137,8 @@ pub struct QuantizeArgs {
     /// Device address of the scales `f32[groups]` that elements are multiplied by
     /// ([`Blocks::Tensor`] alone).
     pub scale: u64,
-    /// Device address of `f32[tiles]`: the largest magnitude of each tile, for [`ScaleArgs`]; 0: not
-    /// wanted.
+    /// Device address of `f32[tiles]`: the largest magnitude of each tile, in which NaNs do not count,
+    /// for [`ScaleArgs`]; the tiles of a group are in no particular order. 0: not wanted.
     pub amax_partial: u64,
     /// Device address of `f32[row tiles, columns]`, the columns' sums over the rows of a tile, for
     /// `dbias_reduce`; 0: not wanted.
@@ -207,7 +214,42 @@ pub struct ScaleArgs {
     pub reserved: u64,
 }
 
+/// Arguments of `dequantize`: a copy of FP8 back to the shape of its source, BF16, FP16 or FP32. What
+/// the source had is what the destination has; the table is the one of [`QuantizeArgs`].
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct DequantizeArgs {
+    /// Device address of the group table; 0: every group has `rows` rows.
+    pub table: u64,
+    /// Device address of the result; 0: see `destination_array`.
+    pub destination: u64,
+    /// Device address of `u64[groups]`, addresses of discrete results; 0: use `destination`.
+    pub destination_array: u64,
+    /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
+    pub skip: u64,
+    /// The copy; its `scale_inv` is read for all [`Blocks`], `f32[groups]` for [`Blocks::Tensor`].
+    pub copy: QuantizedCopy,
+    /// Number of groups.
+    pub groups: u32,
+    /// Rows of every group, where there is no table.
+    pub rows: u32,
+    /// Columns of the source.
+    pub columns: u32,
+    /// [`Blocks`] as an integer.
+    pub blocks: u32,
+    /// 1: it is the columnwise copy; 0: the rowwise one.
+    pub columnwise: u32,
+    /// [`ElementType`](super::ElementType) of the data: E4M3 or E5M2.
+    pub format: u32,
+    /// [`ElementType`](super::ElementType) of the result.
+    pub destination_type: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
 const _: () = assert!(size_of::<ScaleLayout>() == 16);
 const _: () = assert!(size_of::<QuantizedCopy>() == 48);
 const _: () = assert!(size_of::<QuantizeArgs>() == 192);
 const _: () = assert!(size_of::<ScaleArgs>() == 96);
+const _: () = assert!(size_of::<DequantizeArgs>() == 112);

@@ -3,6 +3,12 @@
 use super::quantize::{Blocks, ScaleLayout};
 use super::{GemmArgs, TensorMap};
 
+/// Scales of the left operand in a box: the rows of a tile, and those from the last multiple of
+/// [`SCALE_RUN`](super::quantize::SCALE_RUN) up to the first of them, since a copy starts at 16 bytes.
+pub const A_SCALE_BOX: u32 = 128 + super::quantize::SCALE_RUN;
+/// Scales of the right operand in a box: the columns of a tile.
+pub const B_SCALE_BOX: u32 = 256;
+
 /// How the sums of an FP8 product become FP32.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +47,7 @@ pub struct OperandScales {
 /// operands both run along the reduction.
 ///
 /// The maps of the data count bytes. A map of scales is that of a matrix `[outer, pitch]` of FP32
-/// without swizzle, in boxes of 128 (left) or 256 (right) along `j`.
+/// without swizzle, in boxes of [`A_SCALE_BOX`] or [`B_SCALE_BOX`] along `j`.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]

@@ -1,6 +1,9 @@
-//! High-precision weights to what the products read, one file per family of recipes.
+//! High-precision tensors to what the products read and back, one folder per family of recipes.
 //!
 //! All kernels here take the address of a flag in device memory: where it is set, the launch writes
-//! nothing. A graph that quantizes can so be replayed without doing it anew.
+//! nothing. A graph that quantizes can so be replayed without doing it anew. (Those that pad rows know
+//! no such flag.)
 
 pub mod cast;
+pub mod fp8;
+pub mod pad;

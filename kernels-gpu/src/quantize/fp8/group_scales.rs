@@ -1,0 +1,172 @@
+//! `group_scales`: from the largest magnitudes of tiles to the scale of each group.
+//!
+//! *Current* scaling runs it between `amax_tiles` and `quantize_tensor`. *Delayed* scaling runs it
+//! after `quantize_tensor`, to note the magnitudes that it has left in the history, and once more at
+//! the end of the step, to make the scales of the next one; between the two, ranks may reduce what was
+//! noted.
+
+use ptx_std::memory::{
+    load_constant_f32, load_constant_u32, load_f32, load_shared_u32, shared_base, store_f32,
+    store_shared_u32,
+};
+use ptx_std::sync::block_barrier;
+use ptx_std::thread::{WARP, block_index, lane_index, thread_index, warp_max};
+
+use super::scale::ScaleRule;
+use crate::abi::quantize::ScaleArgs;
+use crate::table::Table;
+
+/// Threads of a block.
+pub const THREADS: u32 = 256;
+/// Dynamic shared memory: a maximum per warp.
+pub const SHARED_BYTES: u32 = 4 * WARPS;
+/// Warps of a block.
+const WARPS: u32 = THREADS / WARP;
+
+/// The kernel: a block for each group.
+///
+/// # Safety
+///
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, one for each group;
+/// the addresses in `args` are valid for what its fields describe.
+#[inline(always)]
+pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
+    // SAFETY: the launcher keeps the contract above; all threads of the block stay together.
+    unsafe {
+        // Leave everything as it is where the flag says so, or the splits are bad.
+        if args.skip != 0 && load_constant_u32(args.skip) != 0 {
+            return;
+        }
+        let group = block_index();
+        let (first, end) = if args.amax_partial == 0 {
+            (0, 0)
+        } else if args.table == 0 {
+            (group * args.tiles, (group + 1) * args.tiles)
+        } else {
+            let table = Table::new(args.table, args.groups);
+            if !table.is_valid() {
+                return;
+            }
+            (table.tile_prefix(group), table.tile_prefix(group + 1))
+        };
+
+        // Find the largest magnitude of the group's tiles.
+        let mut amax = 0f32;
+        let mut tile = first + thread_index();
+        while tile < end {
+            amax = amax.max(load_constant_f32(args.amax_partial + 4 * u64::from(tile)));
+            tile += THREADS;
+        }
+        let shared = shared_base();
+        let amax = block_max(amax, shared);
+
+        let at = 4 * u64::from(group);
+        let notes = args.history != 0 && args.amax_partial != 0;
+        let decisive = if args.history == 0 || notes { amax } else { advance(args, group, shared) };
+        if thread_index() != 0 {
+            return;
+        }
+        if notes {
+            note(args.history + at, amax);
+            return;
+        }
+        let scale = if args.history == 0 {
+            current(args, decisive)
+        } else {
+            delayed(args, decisive, args.scale + at)
+        };
+        if args.amax != 0 {
+            store_f32(args.amax + at, amax);
+        }
+        store_f32(args.scale + at, scale);
+        store_f32(args.scale_inv + at, 1.0 / scale);
+    }
+}
+
+/// Puts a magnitude into the history's entry of this step, unless that is larger already.
+#[inline(always)]
+unsafe fn note(entry: u64, amax: f32) {
+    // SAFETY: handed to the caller, the only thread that touches the entry.
+    unsafe { store_f32(entry, amax.max(load_f32(entry))) }
+}
+
+#[inline(always)]
+fn current(args: &ScaleArgs, amax: f32) -> f32 {
+    let rule = ScaleRule {
+        format_max: args.format_max,
+        epsilon: args.epsilon,
+        power_of_two: args.power_of_two != 0,
+        ceiling: f32::MAX,
+    };
+    rule.scale(amax)
+}
+
+/// The scale of the next step; the one at `old` remains where there is no magnitude to go by.
+#[inline(always)]
+unsafe fn delayed(args: &ScaleArgs, amax: f32, old: u64) -> f32 {
+    if !(amax > 0.0 && amax < f32::INFINITY) {
+        // SAFETY: the caller vouches for the address.
+        return unsafe { load_f32(old) };
+    }
+    let quotient = args.format_max * power_of_two(args.margin.saturating_neg()) / amax;
+    if quotient == f32::INFINITY { f32::MAX } else { quotient }
+}
+
+/// `2^exponent`; beyond binary32, zero or infinity.
+#[inline(always)]
+fn power_of_two(exponent: i32) -> f32 {
+    /// Exponents of the smallest number and of the smallest normal one.
+    const SUBNORMAL: i32 = -149;
+    const NORMAL: i32 = -126;
+    f32::from_bits(match exponent {
+        128.. => f32::INFINITY.to_bits(),
+        NORMAL.. => ((exponent + 127) as u32) << 23,
+        SUBNORMAL.. => 1 << (exponent - SUBNORMAL),
+        _ => 0,
+    })
+}
+
+/// The magnitude of the group's history that decides. The history moves on by one: entry 0 comes last,
+/// and becomes zero.
+#[inline(always)]
+unsafe fn advance(args: &ScaleArgs, group: u32, shared: u32) -> f32 {
+    let entry =
+        |i: u32| args.history + 4 * (u64::from(i) * u64::from(args.groups) + u64::from(group));
+    // SAFETY: as in `run`; the barrier in the loop stands between the reads of a run of entries and
+    // the writes to it, and the next run's reads are behind them.
+    unsafe {
+        let newest = load_f32(entry(0));
+        let mut largest = newest;
+        let mut first = 0;
+        while first < args.history_len {
+            let i = first + thread_index();
+            let moved = if i + 1 < args.history_len { load_f32(entry(i + 1)) } else { newest };
+            largest = largest.max(moved);
+            block_barrier();
+            if i < args.history_len {
+                store_f32(entry(i), if i == 0 { 0.0 } else { moved });
+            }
+            first += THREADS;
+        }
+        let largest = block_max(largest, shared);
+        if args.most_recent != 0 { newest } else { largest }
+    }
+}
+
+/// Largest value of the block, in every thread; none is below zero.
+#[inline(always)]
+unsafe fn block_max(value: f32, shared: u32) -> f32 {
+    // SAFETY: the whole block calls it together; the last barrier frees the memory for the next
+    // call.
+    unsafe {
+        let largest = warp_max(value.to_bits());
+        if lane_index() == 0 {
+            store_shared_u32(shared + 4 * (thread_index() / WARP), largest);
+        }
+        block_barrier();
+        let own = load_shared_u32(shared + 4 * (lane_index() % WARPS));
+        let largest = warp_max(own);
+        block_barrier();
+        f32::from_bits(largest)
+    }
+}
