@@ -1,9 +1,11 @@
 //! Compile-time proof that the table of kernels says what the kernels need.
 
 use crate::abi::DBIAS_SEGMENT_ROWS;
+use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK};
+use crate::abi::scaled::Scaling;
 use crate::gemm::{simt, sm90};
-use crate::quantize::cast;
-use crate::variants::{KERNELS, Kernel, Role};
+use crate::quantize::{cast, fp8, pad};
+use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role};
 use crate::{reduce, setup};
 
 const _: () = {
@@ -19,6 +21,22 @@ const fn agrees(kernel: &Kernel) -> bool {
     let (m, n, k) = (kernel.tile.m, kernel.tile.n, kernel.tile.k);
     match kernel.role {
         Role::Cast(_) => threads == cast::THREADS && m == 1 && n == cast::TILE,
+        Role::AmaxTiles | Role::QuantizeFp8(_) => {
+            threads == fp8::THREADS
+                && shared >= fp8::SHARED_BYTES
+                && m == ROW_BLOCK
+                && n == COLUMN_BLOCK
+        }
+        Role::GroupScales => {
+            threads == fp8::group_scales::THREADS && shared >= fp8::group_scales::SHARED_BYTES
+        }
+        Role::DequantizeFp8 => {
+            threads == fp8::dequantize::THREADS
+                && shared >= fp8::dequantize::SHARED_BYTES
+                && m == ROW_BLOCK
+                && n == COLUMN_BLOCK
+        }
+        Role::PadRows | Role::UnpadRows => threads == pad::THREADS && m == pad::THREADS / 32,
         Role::PointerSetup => threads == setup::THREADS && shared >= setup::SHARED_BYTES,
         Role::DbiasPartial => {
             threads == reduce::THREADS
@@ -37,12 +55,23 @@ const fn agrees(kernel: &Kernel) -> bool {
         }
         Role::GemmSm90(..) => {
             threads == sm90::WARPGROUP * (1 + sm90::CONSUMERS)
-                && shared >= sm90::SHARED_BYTES
+                && shared >= sm90::ring::SHARED_BYTES
                 && m == sm90::TILE_M
                 && n == sm90::TILE_N
-                && k == sm90::DEPTH
+                && k == sm90::schedule::DEPTH
         }
-        // Their rows are not in the table yet.
-        Role::AmaxTiles | Role::GroupScales | Role::QuantizeFp8(_) | Role::GemmFp8(_) => false,
+        Role::GemmFp8(Fp8Gemm { scaling: Scaling { a, b, .. }, .. }) => {
+            let has_vectors = matches!(a, Blocks::Vector) || matches!(b, Blocks::Vector);
+            threads == sm90::WARPGROUP * (1 + sm90::CONSUMERS)
+                && shared
+                    >= if has_vectors {
+                        sm90::ring::SCALED_SHARED_BYTES
+                    } else {
+                        sm90::ring::SHARED_BYTES
+                    }
+                && m == sm90::TILE_M
+                && n == sm90::TILE_N
+                && k == sm90::fp8::DEPTH
+        }
     }
 }

@@ -7,8 +7,12 @@
 
 use ptx_std::param_address;
 
+use crate::abi::pad::PadArgs;
+use crate::abi::quantize::{DequantizeArgs, QuantizeArgs, ScaleArgs};
+use crate::abi::scaled::ScaledGemmArgs;
 use crate::abi::{CastArgs, DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
-use crate::gemm::element::{Bf16, F16, F32};
+use crate::gemm::element::{Bf16, E4m3, E5m2, F16, F32};
+use crate::gemm::sm90::fp8::{Reduction, Rows, Square, Tensor, Vector};
 use crate::gemm::sm90::schedule::{Dgrad, Fprop, Wgrad};
 
 ptx_std::declare_shared_memory!();

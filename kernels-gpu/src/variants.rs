@@ -2,9 +2,12 @@
 //! device to `extern "ptx-kernel"` functions (in `entries.rs`), on the host to [`KERNELS`], so that
 //! names, threads, shared-memory bytes and tiles cannot disagree.
 
-use crate::abi::quantize::Blocks;
-use crate::abi::scaled::Scaling;
-use crate::abi::{ElementType, Pass, Ragged};
+use crate::abi::pad::PadArgs;
+use crate::abi::quantize::{Blocks, DequantizeArgs, QUANTIZE_BLOCKS, QuantizeArgs, ScaleArgs};
+use crate::abi::scaled::{Accumulation, ScaledGemmArgs, Scaling};
+use crate::abi::{
+    CastArgs, DbiasArgs, DscalesArgs, ElementType, GemmArgs, Pass, Ragged, SetupArgs,
+};
 
 /// Rows, columns and reduction depth of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +43,12 @@ pub enum Role {
     GroupScales,
     /// To FP8, with a scale for each of these blocks.
     QuantizeFp8(Blocks),
+    /// From FP8.
+    DequantizeFp8,
+    /// Tokens to padded groups.
+    PadRows,
+    /// Tokens from padded groups.
+    UnpadRows,
     /// The wgmma grouped GEMM of FP8 operands that both run along the reduction.
     GemmFp8(Fp8Gemm),
 }
@@ -77,6 +86,18 @@ pub struct Kernel {
     pub tile: Tile,
 }
 
+impl Kernel {
+    /// Blocks that a multiprocessor holds at once, by registers and shared memory: persistent kernels
+    /// are launched with as many for each.
+    #[inline] // Not emitted on the device.
+    pub fn blocks_per_multiprocessor(&self) -> u32 {
+        match self.role {
+            Role::AmaxTiles | Role::QuantizeFp8(_) => QUANTIZE_BLOCKS,
+            _ => 1,
+        }
+    }
+}
+
 /// Calls `$callback!` with every row: `feature module name(Args) = body, role, threads, cluster, shared, tile;`.
 #[macro_export]
 macro_rules! variants {
@@ -86,6 +107,24 @@ macro_rules! variants {
                 role: Role::Cast(ElementType::Bf16), threads: 256, cluster: 1, shared: 0, tile: (1, 2048, 1);
             "module-quantize" "quantize" cast_f16(CastArgs) = $crate::quantize::cast::run::<F16>,
                 role: Role::Cast(ElementType::F16), threads: 256, cluster: 1, shared: 0, tile: (1, 2048, 1);
+
+            "module-quantize-fp8" "quantize_fp8" amax_tiles(QuantizeArgs) = $crate::quantize::fp8::amax_tiles,
+                role: Role::AmaxTiles, threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+            "module-quantize-fp8" "quantize_fp8" group_scales(ScaleArgs) = $crate::quantize::fp8::group_scales::run,
+                role: Role::GroupScales, threads: 256, cluster: 1, shared: 32, tile: (1, 1, 1);
+            "module-quantize-fp8" "quantize_fp8" quantize_tensor(QuantizeArgs) = $crate::quantize::fp8::quantize_tensor,
+                role: Role::QuantizeFp8(Blocks::Tensor), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+            "module-quantize-fp8" "quantize_fp8" quantize_vector(QuantizeArgs) = $crate::quantize::fp8::quantize_vector,
+                role: Role::QuantizeFp8(Blocks::Vector), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+            "module-quantize-fp8" "quantize_fp8" quantize_square(QuantizeArgs) = $crate::quantize::fp8::quantize_square,
+                role: Role::QuantizeFp8(Blocks::Square), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+            "module-quantize-fp8" "quantize_fp8" dequantize(DequantizeArgs) = $crate::quantize::fp8::dequantize::run,
+                role: Role::DequantizeFp8, threads: 256, cluster: 1, shared: 16_928, tile: (128, 128, 1);
+
+            "module-pad" "pad" pad_rows(PadArgs) = $crate::quantize::pad::pad,
+                role: Role::PadRows, threads: 256, cluster: 1, shared: 0, tile: (8, 1, 1);
+            "module-pad" "pad" unpad_rows(PadArgs) = $crate::quantize::pad::unpad,
+                role: Role::UnpadRows, threads: 256, cluster: 1, shared: 0, tile: (8, 1, 1);
 
             "module-setup" "setup" pointer_setup(SetupArgs) = $crate::setup::run,
                 role: Role::PointerSetup, threads: 1024, cluster: 1, shared: 256, tile: (1, 1, 1);
@@ -117,6 +156,69 @@ macro_rules! variants {
                 role: Role::GemmSm90(Pass::Dgrad, ElementType::F16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
             "module-gemm-f16" "gemm_f16" gemm_sm90_wgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, F16>,
                 role: Role::GemmSm90(Pass::Wgrad, ElementType::F16), threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 64);
+
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_fast_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Rows<Tensor, Tensor>, E4m3>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_fast_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Rows<Tensor, Tensor>, E5m2>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_fast_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Reduction<Tensor, Tensor>, E4m3>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_fast_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Reduction<Tensor, Tensor>, E5m2>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Tensor, Tensor>, E4m3>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Tensor, Tensor>, E5m2>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Tensor, Tensor>, E4m3>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Tensor, Tensor>, E5m2>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 196_736, tile: (128, 256, 128);
+
+            "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_rows_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Square>, E4m3>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_rows_vector_square_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Square>, E5m2>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_reduction_vector_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Vector>, E4m3>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_reduction_vector_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Vector>, E5m2>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_vector_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Vector>, E4m3>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_vector_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Vector>, E5m2>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_square_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Square, Vector>, E4m3>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_square_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Square, Vector>, E5m2>,
+                role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Square>, E4m3>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_vector_square_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Square>, E5m2>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_square_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Square, Vector>, E4m3>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
+            "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_square_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Square, Vector>, E5m2>,
+                role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
+                threads: 384, cluster: 1, shared: 203_392, tile: (128, 256, 128);
         }
     };
 }
@@ -130,7 +232,7 @@ macro_rules! rows {
             name: stringify!($name),
             module: $module,
             role: $role,
-            args_bytes: size_of::<$crate::abi::$args>(),
+            args_bytes: size_of::<$args>(),
             threads: $threads,
             cluster: $cluster,
             shared_bytes: $shared,
@@ -140,6 +242,20 @@ macro_rules! rows {
 }
 
 variants!(rows);
+
+/// The role of an FP8 product with these scales of its operands.
+const fn fp8_gemm(
+    ragged: Ragged,
+    a: ElementType,
+    [a_scales, b_scales]: [Blocks; 2],
+    accumulation: Accumulation,
+) -> Role {
+    Role::GemmFp8(Fp8Gemm {
+        ragged,
+        a,
+        scaling: Scaling { a: a_scales, b: b_scales, accumulation },
+    })
+}
 
 /// The row of a role, if the table has one.
 #[inline] // Not emitted on the device.

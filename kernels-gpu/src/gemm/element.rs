@@ -7,7 +7,10 @@ use ptx_std::convert::{
 use ptx_std::memory::{
     load_constant_f32, load_constant_u16, load_f32, load_u16, store_f32, store_u16,
 };
-use ptx_std::wgmma::{Descriptor, Layout, m64n256k64_bf16, m64n256k64_f16};
+use ptx_std::wgmma::{
+    Descriptor, KMajor, Layout, m64n128k128_e4m3, m64n128k128_e5m2_e4m3, m64n256k64_bf16,
+    m64n256k64_f16, m64n256k128_e4m3, m64n256k128_e5m2_e4m3,
+};
 
 use super::epilogue::{Epilogue, Fragments, Row};
 use crate::abi::ElementType;
@@ -25,12 +28,21 @@ pub trait Element {
     unsafe fn load(address: u64) -> f32;
 }
 
-/// An element type that the tensor cores take.
+/// A 16-bit element type, which outputs have as well.
 pub trait TensorElement: Element {
     /// It as a [`Kind`].
     const KIND: u32;
+}
 
-    /// Finishes one row of a plain slab of an output of this type.
+/// An element type of operands that the tensor cores take.
+pub trait MatrixElement {
+    /// Elements in 128 bytes, the swizzled rows of boxes.
+    const DEPTH: u32;
+
+    /// Whether plain outputs of this kind have the short road ([`MatrixElement::store_plain_slab`]).
+    fn is_plain_kind(kind: Kind) -> bool;
+
+    /// Finishes one row of a plain slab of such a kind.
     ///
     /// # Safety
     ///
@@ -42,16 +54,30 @@ pub trait TensorElement: Element {
         column: u32,
         values: Fragments,
     );
+}
 
-    /// `d (+)= a · b`, 64 × 256 × 64, asynchronously.
+/// Products of operands in these layouts, of which the left has elements of this type.
+pub trait Multiply<A: Layout, B: Layout>: MatrixElement {
+    /// `d (+)= a · b`, 64 × 256 and [`MatrixElement::DEPTH`] deep, asynchronously.
     ///
     /// # Safety
     ///
     /// As [`m64n256k64_bf16`].
-    unsafe fn multiply<A: Layout, B: Layout>(
-        d: &mut [f32; 128],
-        a: Descriptor<A>,
-        b: Descriptor<B>,
+    unsafe fn multiply(d: &mut [f32; 128], a: Descriptor<A>, b: Descriptor<B>, accumulate: bool);
+}
+
+/// FP8 products whose sums leave the tensor core after every stage. The left operand has elements
+/// of this type, the right one of E4M3.
+pub trait MultiplyStage: MatrixElement {
+    /// `d (+)= a · b`, 64 × 128 × 128, finished.
+    ///
+    /// # Safety
+    ///
+    /// As [`m64n128k128_e4m3`].
+    unsafe fn multiply_stage(
+        d: &mut [f32; 64],
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
         accumulate: bool,
     );
 }
@@ -62,6 +88,10 @@ pub struct Bf16;
 pub struct F16;
 /// IEEE binary32.
 pub struct F32;
+/// FP8 with four exponent bits.
+pub struct E4m3;
+/// FP8 with five exponent bits, multiplied by E4M3.
+pub struct E5m2;
 
 impl Element for Bf16 {
     const BYTES: u64 = 2;
@@ -95,6 +125,19 @@ impl Element for F32 {
 
 impl TensorElement for Bf16 {
     const KIND: u32 = Kind::BF16;
+}
+
+impl TensorElement for F16 {
+    const KIND: u32 = Kind::F16;
+}
+
+impl<E: TensorElement> MatrixElement for E {
+    const DEPTH: u32 = 64;
+
+    #[inline(always)]
+    fn is_plain_kind(kind: Kind) -> bool {
+        kind.0 == E::KIND
+    }
 
     #[inline(always)]
     unsafe fn store_plain_slab(
@@ -105,23 +148,33 @@ impl TensorElement for Bf16 {
         values: Fragments,
     ) {
         // SAFETY: handed to the caller.
-        unsafe { epilogue.store_plain_slab::<{ Kind::BF16 }>(lane, row, column, values) }
+        unsafe { epilogue.store_plain_slab(Kind(E::KIND), lane, row, column, values) }
     }
+}
 
+impl<A: Layout, B: Layout> Multiply<A, B> for Bf16 {
     #[inline(always)]
-    unsafe fn multiply<A: Layout, B: Layout>(
-        d: &mut [f32; 128],
-        a: Descriptor<A>,
-        b: Descriptor<B>,
-        accumulate: bool,
-    ) {
+    unsafe fn multiply(d: &mut [f32; 128], a: Descriptor<A>, b: Descriptor<B>, accumulate: bool) {
         // SAFETY: handed to the caller.
         unsafe { m64n256k64_bf16(d, a, b, accumulate) }
     }
 }
 
-impl TensorElement for F16 {
-    const KIND: u32 = Kind::F16;
+impl<A: Layout, B: Layout> Multiply<A, B> for F16 {
+    #[inline(always)]
+    unsafe fn multiply(d: &mut [f32; 128], a: Descriptor<A>, b: Descriptor<B>, accumulate: bool) {
+        // SAFETY: handed to the caller.
+        unsafe { m64n256k64_f16(d, a, b, accumulate) }
+    }
+}
+
+impl MatrixElement for E4m3 {
+    const DEPTH: u32 = 128;
+
+    #[inline(always)]
+    fn is_plain_kind(kind: Kind) -> bool {
+        !kind.is_f32()
+    }
 
     #[inline(always)]
     unsafe fn store_plain_slab(
@@ -132,18 +185,80 @@ impl TensorElement for F16 {
         values: Fragments,
     ) {
         // SAFETY: handed to the caller.
-        unsafe { epilogue.store_plain_slab::<{ Kind::F16 }>(lane, row, column, values) }
+        unsafe { epilogue.store_plain_slab(epilogue.kind(), lane, row, column, values) }
     }
+}
 
+impl Multiply<KMajor, KMajor> for E4m3 {
     #[inline(always)]
-    unsafe fn multiply<A: Layout, B: Layout>(
+    unsafe fn multiply(
         d: &mut [f32; 128],
-        a: Descriptor<A>,
-        b: Descriptor<B>,
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
         accumulate: bool,
     ) {
         // SAFETY: handed to the caller.
-        unsafe { m64n256k64_f16(d, a, b, accumulate) }
+        unsafe { m64n256k128_e4m3(d, a, b, accumulate) }
+    }
+}
+
+impl MultiplyStage for E4m3 {
+    #[inline(always)]
+    unsafe fn multiply_stage(
+        d: &mut [f32; 64],
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
+        accumulate: bool,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { m64n128k128_e4m3(d, a, b, accumulate) }
+    }
+}
+
+impl MatrixElement for E5m2 {
+    const DEPTH: u32 = 128;
+
+    #[inline(always)]
+    fn is_plain_kind(kind: Kind) -> bool {
+        !kind.is_f32()
+    }
+
+    #[inline(always)]
+    unsafe fn store_plain_slab(
+        epilogue: &Epilogue,
+        lane: u32,
+        row: &Row,
+        column: u32,
+        values: Fragments,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { epilogue.store_plain_slab(epilogue.kind(), lane, row, column, values) }
+    }
+}
+
+impl Multiply<KMajor, KMajor> for E5m2 {
+    #[inline(always)]
+    unsafe fn multiply(
+        d: &mut [f32; 128],
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
+        accumulate: bool,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { m64n256k128_e5m2_e4m3(d, a, b, accumulate) }
+    }
+}
+
+impl MultiplyStage for E5m2 {
+    #[inline(always)]
+    unsafe fn multiply_stage(
+        d: &mut [f32; 64],
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
+        accumulate: bool,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { m64n128k128_e5m2_e4m3(d, a, b, accumulate) }
     }
 }
 

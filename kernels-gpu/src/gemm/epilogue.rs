@@ -4,11 +4,11 @@
 //! The bias is added to the scaled sum, and the former output last; D is not read where beta is
 //! zero.
 //!
-//! A wgmma accumulator is finished by one of two roads. A *plain* output of the operands' type, the
-//! scaled sum alone, is stored slab by slab in straight code ([`Epilogue::store_plain_slab`]). All
-//! else goes chunk by chunk through one piece of code with branches for what there is to add and
-//! for the types ([`Epilogue::store_chunk`]): a copy for every combination would be faster by
-//! little, and slow to load by a lot.
+//! A wgmma accumulator is finished by one of two roads. A *plain* output of the operands' type (of 16
+//! bits, where theirs has 8), the scaled sum alone, is stored slab by slab in straight code
+//! ([`Epilogue::store_plain_slab`]). All else goes chunk by chunk through one piece of code with
+//! branches for what there is to add and for the types ([`Epilogue::store_chunk`]): a copy for every
+//! combination would be faster by little, and slow to load by a lot.
 
 use ptx_std::convert::fma;
 use ptx_std::memory::{
@@ -128,21 +128,21 @@ impl Epilogue {
     ///
     /// The whole warp calls it together, with `column` a multiple of eight below `n`. The elements
     /// of `row` at columns below `n` belong to the warp. The number of columns is a multiple of
-    /// eight, D is aligned to 16 bytes. The output is plain and of the 16-bit kind `D`.
+    /// eight, D is aligned to 16 bytes. The output is plain and of the 16-bit kind `kind`.
     #[inline(always)]
-    pub unsafe fn store_plain_slab<const D: u32>(
+    pub unsafe fn store_plain_slab(
         &self,
+        kind: Kind,
         lane: u32,
         row: &Row,
         column: u32,
         values: Fragments,
     ) {
-        const { assert!(D != Kind::F32, "pairs of results are packed in words") };
         // A fragment is inside the output or outside as a whole.
         let quad_lane = lane % 4;
         let live = row.live && 8 * quad_lane < self.n - column;
         let address = row.address + 2 * u64::from(column + 8 * quad_lane);
-        let packed = values.map(|pair| Kind(D).pack(pair.map(|sum| self.alpha * sum)));
+        let packed = values.map(|pair| kind.pack(pair.map(|sum| self.alpha * sum)));
         // SAFETY: the caller keeps the contract above; lanes without a live row or fragment store
         // nothing.
         unsafe { store_u32x4_if(live, address, transpose_quad(lane, packed)) }

@@ -1,6 +1,7 @@
 //! The Hopper main loop: tensor copies feed a ring of stages, two warpgroups multiply from it.
 //!
-//! A block of three warpgroups makes tiles of 128 × 256, 64 reduction indices at a time:
+//! A block of three warpgroups makes tiles of 128 × 256, 128 bytes of the reduction at a time, which
+//! are 64 elements of 16 bits or 128 of FP8:
 //!
 //! ```text
 //!   warpgroup 0          shared memory, 4 stages of 48 KiB           warpgroups 1, 2
@@ -11,7 +12,8 @@
 //!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
 //! in the descriptors that name them. That difference is the trait `Schedule`; everything else is
-//! written once. All boxes have inner rows of 128 bytes, swizzled:
+//! written once. All boxes have inner rows of 128 bytes, swizzled; those of 16-bit operands ([`fp8`]
+//! has its own):
 //!
 //! | pass | A: 128 rows of the tile | B: 256 columns of the tile |
 //! | --- | --- | --- |
@@ -22,50 +24,43 @@
 //! Boxes that hang over the edge of a tensor are filled with zeros. Boxes that hang over the end of
 //! a group hold the next group's rows: of the output (fprop, dgrad) they are not stored, of the
 //! reduction (wgrad) they are cleared in shared memory before they are multiplied.
+//!
+//! The two warpgroups are the other seam, the trait `Consumer`: they leave their sums in the tensor
+//! core ([`Wide`]), or take them out after every stage ([`fp8`]).
 
-use ptx_std::mbarrier::Barrier;
-use ptx_std::memory::{shared_base, store_shared_u32x4};
+use ptx_std::memory::shared_base;
 use ptx_std::sync::{
-    block_barrier, claim_registers, elect_one, fence_async_shared, fence_mbarrier_init,
-    named_barrier, release_registers, warp_barrier,
+    block_barrier, claim_registers, elect_one, fence_mbarrier_init, release_registers, warp_barrier,
 };
 use ptx_std::thread::{WARP, lane_index, thread_index, warp_index};
-use ptx_std::tma::{prefetch_l2, prefetch_map};
-use ptx_std::wgmma::{finish_n256, wait};
+use ptx_std::tma::{acquire_map, prefetch_l2, prefetch_map};
 
+use self::consume::Wide;
+use self::ring::Ring;
 use self::schedule::{Copies, Schedule};
-
-use super::element::{Kind, TensorElement};
-use super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row, SLAB};
+use super::element::{Kind, MatrixElement, Multiply};
 use super::scheduler::{Scheduler, Work};
 use crate::abi::{GemmArgs, TensorMap};
 use crate::table::Table;
 
+mod consume;
+pub mod fp8;
+pub mod ring;
 pub mod schedule;
+mod store;
 
 /// Rows of a tile.
 pub const TILE_M: u32 = 128;
 /// Columns of a tile.
 pub const TILE_N: u32 = 256;
-/// Reduction indices of a stage.
-pub const DEPTH: u32 = 64;
-/// Stages of the ring.
-const STAGES: u32 = 4;
-
-/// Bytes of a swizzled row of a box: 64 elements.
+/// Bytes of a swizzled row of a box.
 const ROW_BYTES: u32 = 128;
 /// Bytes of a box of 64 rows.
 const BLOCK_BYTES: u32 = 64 * ROW_BYTES;
 /// Bytes of the left operand in a stage.
-const A_BYTES: u32 = TILE_M * DEPTH * 2;
+const A_BYTES: u32 = TILE_M * ROW_BYTES;
 /// Bytes of the right operand in a stage.
-const B_BYTES: u32 = TILE_N * DEPTH * 2;
-/// Bytes of a stage.
-const STAGE_BYTES: u32 = A_BYTES + B_BYTES;
-/// Where the barriers stand, behind the stages.
-const BARRIERS: u32 = STAGES * STAGE_BYTES;
-/// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
-pub const SHARED_BYTES: u32 = BARRIERS + 2 * STAGES * Barrier::BYTES;
+const B_BYTES: u32 = TILE_N * ROW_BYTES;
 
 /// Threads of a warpgroup.
 pub const WARPGROUP: u32 = 128;
@@ -73,95 +68,98 @@ pub const WARPGROUP: u32 = 128;
 pub const CONSUMERS: u32 = 2;
 /// Warps that multiply; each reports when it has finished with a stage.
 const CONSUMER_WARPS: u32 = CONSUMERS * WARPGROUP / 32;
-/// Registers of a thread that copies.
-const PRODUCER_REGISTERS: u32 = 40;
-/// Registers of a thread that multiplies.
-const CONSUMER_REGISTERS: u32 = 232;
+/// Registers of each thread of a block, which the roles share out anew: what the register file of
+/// 65,536 has for 384 threads, in units of 8. Asking for one more would wait without end.
+const REGISTERS: u32 = 65_536 / (WARPGROUP * (1 + CONSUMERS)) / 8 * 8;
 /// The named barrier of the threads that multiply.
 const CONSUMER_BARRIER: u32 = 1;
 
-const _: () = assert!(STAGE_BYTES.is_multiple_of(1024), "swizzled tiles start at 1024 bytes");
-const _: () = assert!(
-    WARPGROUP * (PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS) <= 65_536,
-    "the register file of a multiprocessor"
-);
+/// What two warpgroups do with the stages of a ring.
+trait Consumer {
+    /// The kernel's argument.
+    type Args;
+    /// How the operands lie.
+    type Schedule: Schedule;
+    /// Elements of the left operand.
+    type Element: MatrixElement;
 
-/// A position in the ring and the parity to wait for there.
-struct Ring {
-    shared: u32,
-    slot: u32,
-    parity: u32,
+    /// The common part of the argument.
+    fn gemm(args: &Self::Args) -> &GemmArgs;
+
+    /// Multiplies what comes through the ring in the shared memory at `shared`. A warpgroup runs it,
+    /// `index` 0 or 1.
+    ///
+    /// # Safety
+    ///
+    /// As [`run`].
+    unsafe fn consume(args: &Self::Args, table: &Table, shared: u32, index: u32);
 }
 
-impl Ring {
-    #[inline(always)]
-    fn stage(&self) -> u32 {
-        self.shared + self.slot * STAGE_BYTES
-    }
-
-    #[inline(always)]
-    fn full(&self) -> Barrier {
-        Barrier { address: self.shared + BARRIERS + self.slot * Barrier::BYTES }
-    }
-
-    #[inline(always)]
-    fn empty(&self) -> Barrier {
-        Barrier { address: self.full().address + STAGES * Barrier::BYTES }
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) {
-        self.slot += 1;
-        if self.slot == STAGES {
-            self.slot = 0;
-            self.parity ^= 1;
-        }
-    }
-}
-
-/// The kernel.
+/// The kernel that leaves its sums in the tensor core until a tile is done.
 ///
 /// # Safety
 ///
-/// Blocks of 384 threads with [`SHARED_BYTES`] of dynamic shared memory; `args_address` is the
+/// Blocks of 384 threads with [`ring::SHARED_BYTES`] of dynamic shared memory; `args_address` is the
 /// generic address of `args` in parameter memory, aligned to 64 bytes; the maps have the boxes of
 /// the table above, 128-byte swizzle and zero fill; the other addresses are valid for what their
 /// fields describe.
 #[inline(always)]
-pub unsafe fn run<S: Schedule, E: TensorElement>(args: &GemmArgs, args_address: u64) {
-    const { assert!(E::BYTES == 2, "a row of 128 bytes is 64 elements") };
+pub unsafe fn run<S, E>(args: &GemmArgs, args_address: u64)
+where
+    S: Schedule,
+    E: Multiply<S::A, S::B>,
+{
+    // SAFETY: handed to the caller.
+    unsafe { part::<Wide<S, E>, 40, 232>(args, args_address) }
+}
+
+/// Prepares the block and parts it into roles: one warp copies, two warpgroups multiply, with these
+/// registers for each of their threads.
+///
+/// # Safety
+///
+/// As [`run`]; the argument is that of the consumer, its common part first.
+#[inline(always)]
+unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
+    args: &C::Args,
+    args_address: u64,
+) {
+    const {
+        assert!(C::Schedule::DEPTH == C::Element::DEPTH, "a stage is one swizzled row deep");
+        assert!(
+            COPYING + CONSUMERS * MULTIPLYING <= (1 + CONSUMERS) * REGISTERS,
+            "the registers of the block"
+        );
+    }
     // SAFETY: the launcher keeps the contract above. Every warp belongs to one role, roles part at
     // warpgroup borders, and no barrier of the whole block follows the first.
     unsafe {
+        let gemm = C::gemm(args);
         let shared = shared_base();
         let warp = warp_index();
-        let table = Table::new(args.table, args.groups);
+        let table = Table::new(gemm.table, gemm.groups);
 
         // Prepare the barriers.
         if thread_index() == 0 {
             prefetch_map(args_address + A_MAP);
-            if args.b_maps == 0 {
+            if gemm.b_maps == 0 {
                 prefetch_map(args_address + B_MAP);
             }
-            let mut ring = Ring { shared, slot: 0, parity: 0 };
-            for _ in 0..STAGES {
-                ring.full().init(1);
-                ring.empty().init(CONSUMER_WARPS);
-                ring.advance();
-            }
+            C::Schedule::prefetch_scale_maps(args_address);
+            Ring::init(shared);
             fence_mbarrier_init();
         }
         block_barrier();
 
         // Part into roles.
         if warp < WARPGROUP / 32 {
-            release_registers::<PRODUCER_REGISTERS>();
+            release_registers::<COPYING>();
             if warp == 0 {
-                produce::<S>(args, args_address, &table, shared);
+                produce::<C::Schedule>(gemm, args_address, &table, shared);
             }
         } else {
-            claim_registers::<CONSUMER_REGISTERS>();
-            consume::<S, E>(args, &table, shared, warp / 4 - 1);
+            claim_registers::<MULTIPLYING>();
+            C::consume(args, &table, shared, warp / 4 - 1);
         }
     }
 }
@@ -176,7 +174,7 @@ const _: () = assert!(A_MAP.is_multiple_of(64) && B_MAP.is_multiple_of(64));
 /// Stages of a product.
 #[inline(always)]
 fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {
-    if S::RAGGED_REDUCTION { rows.div_ceil(DEPTH) } else { args.k.div_ceil(DEPTH) }
+    if S::RAGGED_REDUCTION { rows.div_ceil(S::DEPTH) } else { args.k.div_ceil(S::DEPTH) }
 }
 
 /// Feeds the ring. One warp runs it, one of its lanes copies.
@@ -189,31 +187,38 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
     // barriers say when a stage is free.
     unsafe {
         let elected = elect_one();
-        let mut ring = Ring { shared, slot: 0, parity: 1 };
+        let mut ring = Ring::new(shared, 1);
         let mut scheduler = Scheduler::new(*table, tile_columns(args));
         while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
             let token = table.row_offset(work.group);
             let rows = table.row_offset(work.group + 1) - token;
+            let first = if S::PADDED { table.padded_offset(work.group) } else { token };
             let stages = stages::<S>(args, rows as u32);
-            let (b_map, b_group) = if args.b_maps == 0 {
+            let (b_map, b_group) = if S::ONE_MAP || args.b_maps == 0 {
                 (args_address + B_MAP, work.group)
             } else {
                 (args.b_maps + u64::from(work.group) * size_of::<TensorMap>() as u64, 0)
             };
             if elected {
+                if args.b_maps != 0 {
+                    acquire_map(b_map);
+                }
                 for stage in 0..stages {
                     ring.empty().wait(ring.parity);
-                    ring.full().arrive_expect(STAGE_BYTES);
+                    ring.full().arrive_expect(S::STAGE_BYTES);
                     S::copy(&Copies {
                         stage: ring.stage(),
                         full: ring.full(),
                         a_map: args_address + A_MAP,
                         b_map,
                         b_group,
-                        token: token as u32,
+                        token: first as u32,
                         row: work.row,
                         column: work.column,
-                        reduction: stage * DEPTH,
+                        reduction: stage * S::DEPTH,
+                        args: args_address,
+                        scales: ring.scales(),
+                        stages,
                     });
                     ring.advance();
                 }
@@ -246,184 +251,8 @@ unsafe fn prefetch_former(args: &GemmArgs, table: &Table, work: &Work, live_rows
     }
 }
 
-/// Multiplies what comes through the ring. A warpgroup runs it, `index` 0 or 1 for the upper or
-/// lower half of the tile's rows.
-#[inline(always)]
-unsafe fn consume<S: Schedule, E: TensorElement>(
-    args: &GemmArgs,
-    table: &Table,
-    shared: u32,
-    index: u32,
-) {
-    // SAFETY: the launcher's contract; all warps of the warpgroup get the same tiles and stages and
-    // stay together at every product and barrier. Sums are touched only after `finish_n256`.
-    unsafe {
-        let lane = lane_index();
-        let mut ring = Ring { shared, slot: 0, parity: 0 };
-        let mut scheduler = Scheduler::new(*table, tile_columns(args));
-        while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
-            let rows = (table.row_offset(work.group + 1) - table.row_offset(work.group)) as u32;
-            let stages = stages::<S>(args, rows);
-
-            // Multiply, one group of products in flight: while it runs, wait for the next stage;
-            // when the next is issued, wait for this one and give its stage back.
-            let mut previous = ring.empty();
-            let mut sums: [f32; 128] = core::mem::zeroed();
-            for stage in 0..stages {
-                ring.full().wait(ring.parity);
-                if S::RAGGED_REDUCTION && rows - stage * DEPTH < DEPTH {
-                    clear_rows_from(ring.stage(), rows - stage * DEPTH);
-                }
-                let a = S::a(ring.stage(), index);
-                let b = S::b(ring.stage());
-                E::multiply(&mut sums, a, b, stage != 0);
-                if stage != 0 {
-                    wait::<1>();
-                    if lane == 0 {
-                        previous.arrive();
-                    }
-                }
-                previous = ring.empty();
-                ring.advance();
-            }
-
-            // Prepare the epilogue while the last products run.
-            let live_rows = if S::RAGGED_REDUCTION { args.m } else { rows };
-            let epilogue = Epilogue::new(args, table, work.group);
-            let rows = half_rows(&epilogue, work.row + 64 * index, live_rows, lane);
-            let former = epilogue.load_former(lane, &rows, work.column);
-            finish_n256(&mut sums);
-            if stages != 0 && lane == 0 {
-                previous.arrive();
-            }
-
-            // Finish the tile.
-            if epilogue.is_plain() && epilogue.kind().0 == E::KIND {
-                store_plain::<E>(&epilogue, lane, &rows, work.column, &sums);
-            } else {
-                store(&epilogue, lane, &rows, work.column, former, sums);
-            }
-        }
-    }
-}
-
 /// Tile columns of the output.
 #[inline(always)]
 fn tile_columns(args: &GemmArgs) -> u32 {
     args.n.div_ceil(TILE_N)
-}
-
-/// Clears the tokens from `live` on in all boxes of a stage: they belong to the next group or to
-/// nobody, and may be NaN, so clearing one operand would not do. All consumers call it.
-///
-/// The swizzle permutes 16-byte chunks inside a row, and a token is a row in every box.
-#[inline(always)]
-unsafe fn clear_rows_from(stage: u32, live: u32) {
-    let consumer = thread_index() - WARPGROUP;
-    let end = STAGE_BYTES / BLOCK_BYTES * BLOCK_BYTES;
-    // SAFETY: the stage is full, and free for the async proxy again only after the barrier below
-    // and the products after it.
-    unsafe {
-        let mut block = stage;
-        while block < stage + end {
-            let mut offset = live * ROW_BYTES + 16 * consumer;
-            while offset < BLOCK_BYTES {
-                store_shared_u32x4(block + offset, [0; 4]);
-                offset += 16 * CONSUMERS * WARPGROUP;
-            }
-            block += BLOCK_BYTES;
-        }
-        fence_async_shared();
-        named_barrier::<CONSUMER_BARRIER, { CONSUMERS * WARPGROUP }>();
-    }
-}
-
-/// The two rows that a lane has sums of, in the half of a tile that begins at `first_row`.
-#[inline(always)]
-unsafe fn half_rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u32) -> [Row; 2] {
-    let row = first_row + 16 * (thread_index() % WARPGROUP / 32) + lane / 4;
-    // SAFETY: the output has `live_rows`.
-    unsafe { [epilogue.row(row, live_rows), epilogue.row(row + 8, live_rows)] }
-}
-
-/// Stores a half whose output is plain and of the operands' kind.
-#[inline(always)]
-unsafe fn store_plain<E: TensorElement>(
-    epilogue: &Epilogue,
-    lane: u32,
-    rows: &[Row; 2],
-    column: u32,
-    sums: &[f32; 128],
-) {
-    // SAFETY: the whole warp comes here, and the tile's elements belong to its lanes as the
-    // fragment layout of wgmma says.
-    unsafe {
-        store_plain_slab::<E, 0>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 1>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 2>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 3>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 4>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 5>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 6>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 7>(epilogue, lane, rows, column, sums);
-    }
-}
-
-/// Stores slab `INDEX`: four fragments of four sums, two for the upper row and two for the lower.
-#[inline(always)]
-unsafe fn store_plain_slab<E: TensorElement, const INDEX: usize>(
-    epilogue: &Epilogue,
-    lane: u32,
-    [upper, lower]: &[Row; 2],
-    tile_column: u32,
-    sums: &[f32; 128],
-) {
-    let column = tile_column + INDEX as u32 * SLAB;
-    if column >= epilogue.n {
-        return;
-    }
-    let i = 16 * INDEX;
-    let fragments = |i: usize| {
-        [
-            [sums[i], sums[i + 1]],
-            [sums[i + 4], sums[i + 5]],
-            [sums[i + 8], sums[i + 9]],
-            [sums[i + 12], sums[i + 13]],
-        ]
-    };
-    // SAFETY: as in `store_plain`.
-    unsafe {
-        E::store_plain_slab(epilogue, lane, upper, column, fragments(i));
-        E::store_plain_slab(epilogue, lane, lower, column, fragments(i + 2));
-    }
-}
-
-/// Stores a half, whatever its output.
-///
-/// Registers have no index at run time, so each turn of the loop stores the first chunk and moves
-/// the others up. That is one copy of the code, for some hundred moves in all.
-#[inline(always)]
-unsafe fn store(
-    epilogue: &Epilogue,
-    lane: u32,
-    rows: &[Row; 2],
-    first_column: u32,
-    first_former: Former,
-    sums: [f32; 128],
-) {
-    // SAFETY: the arrays have the same elements. The whole warp comes here, and the tile's elements
-    // belong to its lanes as the fragment layout of wgmma says.
-    unsafe {
-        let mut chunks: [Chunk; (TILE_N / CHUNK) as usize] = core::mem::transmute(sums);
-        let mut column = first_column;
-        let end = epilogue.n.min(column + TILE_N);
-        let mut former = first_former;
-        while column < end {
-            let next = if column + CHUNK < end { column + CHUNK } else { epilogue.n };
-            let [first, second, third, fourth] = chunks;
-            former = epilogue.store_chunk(lane, rows, column, &first, &former, next);
-            chunks = [second, third, fourth, fourth];
-            column += CHUNK;
-        }
-    }
 }

@@ -4,21 +4,29 @@ use ptx_std::mbarrier::Barrier;
 use ptx_std::tma::{load_2d, load_3d};
 use ptx_std::wgmma::{Descriptor, KMajor, Layout, MnMajor};
 
+use super::ring::STAGE_BYTES;
 use super::{A_BYTES, BLOCK_BYTES, TILE_M, TILE_N};
+
+/// Reduction indices of a stage of 16-bit operands.
+pub const DEPTH: u32 = 64;
 
 /// One stage's copies: where to, from which maps, for which part of the product.
 pub struct Copies {
     /// Address of the stage.
     pub stage: u32,
+    /// Address of the stage's scales, the left operand's first.
+    pub scales: u32,
     /// The barrier that counts the copies' bytes.
     pub full: Barrier,
+    /// Generic address of the argument.
+    pub args: u64,
     /// Map of the left operand.
     pub a_map: u64,
     /// Map of the right operand.
     pub b_map: u64,
     /// Group coordinate of the right operand, where its map has one.
     pub b_group: u32,
-    /// First row of the group in the token buffer.
+    /// First row of the group in the token buffer, or of its padded rows.
     pub token: u32,
     /// First row of the tile in the group's output.
     pub row: u32,
@@ -26,6 +34,8 @@ pub struct Copies {
     pub column: u32,
     /// First reduction index of the stage.
     pub reduction: u32,
+    /// Stages of the product.
+    pub stages: u32,
 }
 
 /// How the operands of a pass lie, in memory and in a stage.
@@ -36,8 +46,24 @@ pub trait Schedule {
     type B: Layout;
     /// Whether the reduction runs over the rows of the group; else the output's rows do.
     const RAGGED_REDUCTION: bool;
+    /// Whether the rows of groups are padded in memory, to multiples of a stage and with zeros.
+    const PADDED: bool = false;
+    /// Whether the right operand always has one map, never one for each group.
+    const ONE_MAP: bool = false;
+    /// Reduction indices of a stage.
+    const DEPTH: u32 = DEPTH;
+    /// Bytes that the copies of a stage bring.
+    const STAGE_BYTES: u32 = STAGE_BYTES;
 
-    /// Issues the copies of a stage, [`STAGE_BYTES`](super::STAGE_BYTES) in all.
+    /// Brings the maps of scales into the descriptor cache.
+    ///
+    /// # Safety
+    ///
+    /// `args` is the generic address of the argument.
+    #[inline(always)]
+    unsafe fn prefetch_scale_maps(_args: u64) {}
+
+    /// Issues the copies of a stage, [`Schedule::STAGE_BYTES`] in all.
     ///
     /// # Safety
     ///

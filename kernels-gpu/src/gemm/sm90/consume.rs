@@ -1,0 +1,127 @@
+//! The consumers that leave their sums in the tensor core until a tile is done: a warpgroup makes 64
+//! rows and all 256 columns.
+
+use core::marker::PhantomData;
+
+use ptx_std::memory::store_shared_u32x4;
+use ptx_std::sync::{fence_async_shared, named_barrier};
+use ptx_std::thread::{lane_index, thread_index};
+use ptx_std::wgmma::{finish_n256, wait};
+
+use super::super::element::Multiply;
+use super::super::epilogue::Epilogue;
+use super::super::scheduler::Scheduler;
+use super::ring::{Ring, STAGE_BYTES};
+use super::schedule::Schedule;
+use super::store::{has_short_road, rows, store, store_plain};
+use super::{
+    BLOCK_BYTES, CONSUMER_BARRIER, CONSUMERS, Consumer, ROW_BYTES, TILE_M, TILE_N, WARPGROUP,
+    stages, tile_columns,
+};
+use crate::abi::GemmArgs;
+use crate::table::Table;
+
+/// The upper or lower 64 rows of a tile for each warpgroup.
+pub struct Wide<S, E>(PhantomData<(S, E)>);
+
+impl<S: Schedule, E: Multiply<S::A, S::B>> Consumer for Wide<S, E> {
+    type Args = GemmArgs;
+    type Schedule = S;
+    type Element = E;
+
+    #[inline(always)]
+    fn gemm(args: &GemmArgs) -> &GemmArgs {
+        args
+    }
+
+    #[inline(always)]
+    unsafe fn consume(args: &GemmArgs, table: &Table, shared: u32, index: u32) {
+        // SAFETY: handed to the caller.
+        unsafe { consume::<S, E>(args, table, shared, index) }
+    }
+}
+
+/// Multiplies what comes through the ring; see [`Consumer::consume`].
+#[inline(always)]
+unsafe fn consume<S, E>(args: &GemmArgs, table: &Table, shared: u32, index: u32)
+where
+    S: Schedule,
+    E: Multiply<S::A, S::B>,
+{
+    // SAFETY: the launcher's contract; all warps of the warpgroup get the same tiles and stages and
+    // stay together at every product and barrier. Sums are touched only after `finish_n256`.
+    unsafe {
+        let lane = lane_index();
+        let mut ring = Ring::new(shared, 0);
+        let mut scheduler = Scheduler::new(*table, tile_columns(args));
+        while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
+            let live = (table.row_offset(work.group + 1) - table.row_offset(work.group)) as u32;
+            let stages = stages::<S>(args, live);
+
+            // Multiply, one group of products in flight: while it runs, wait for the next stage;
+            // when the next is issued, wait for this one and give its stage back.
+            let mut previous = ring.empty();
+            let mut sums: [f32; 128] = core::mem::zeroed();
+            for stage in 0..stages {
+                ring.full().wait(ring.parity);
+                let clear = S::RAGGED_REDUCTION && !S::PADDED;
+                if clear && live - stage * S::DEPTH < S::DEPTH {
+                    clear_rows_from(ring.stage(), live - stage * S::DEPTH);
+                }
+                let a = S::a(ring.stage(), index);
+                let b = S::b(ring.stage());
+                E::multiply(&mut sums, a, b, stage != 0);
+                if stage != 0 {
+                    wait::<1>();
+                    if lane == 0 {
+                        previous.arrive();
+                    }
+                }
+                previous = ring.empty();
+                ring.advance();
+            }
+
+            // Prepare the epilogue while the last products run.
+            let live_rows = if S::RAGGED_REDUCTION { args.m } else { live };
+            let epilogue = Epilogue::new(args, table, work.group);
+            let rows = rows(&epilogue, work.row + 64 * index, live_rows, lane);
+            let former = epilogue.load_former(lane, &rows, work.column);
+            finish_n256(&mut sums);
+            if stages != 0 && lane == 0 {
+                previous.arrive();
+            }
+
+            // Finish the tile.
+            if has_short_road::<E>(&epilogue) {
+                store_plain::<E>(&epilogue, lane, &rows, work.column, &sums);
+            } else {
+                store(&epilogue, lane, &rows, work.column, former, sums);
+            }
+        }
+    }
+}
+
+/// Clears the tokens from `live` on in all boxes of a stage: they belong to the next group or to
+/// nobody, and may be NaN, so clearing one operand would not do. All consumers call it.
+///
+/// The swizzle permutes 16-byte chunks inside a row, and a token is a row in every box.
+#[inline(always)]
+unsafe fn clear_rows_from(stage: u32, live: u32) {
+    let consumer = thread_index() - WARPGROUP;
+    let end = STAGE_BYTES / BLOCK_BYTES * BLOCK_BYTES;
+    // SAFETY: the stage is full, and free for the async proxy again only after the barrier below
+    // and the products after it.
+    unsafe {
+        let mut block = stage;
+        while block < stage + end {
+            let mut offset = live * ROW_BYTES + 16 * consumer;
+            while offset < BLOCK_BYTES {
+                store_shared_u32x4(block + offset, [0; 4]);
+                offset += 16 * CONSUMERS * WARPGROUP;
+            }
+            block += BLOCK_BYTES;
+        }
+        fence_async_shared();
+        named_barrier::<CONSUMER_BARRIER, { CONSUMERS * WARPGROUP }>();
+    }
+}

@@ -1,0 +1,233 @@
+//! The consumers that take their sums from the tensor core after every stage: a warpgroup makes all
+//! 128 rows and 128 columns, 64 rows at a time.
+//!
+//! ```text
+//!   per stage:   products of the upper rows ── wait ── sums += scale · products
+//!                products of the lower rows ── wait ── sums += scale · products
+//! ```
+//!
+//! 128 sums and 64 products are what the registers of a thread hold, so there is no product in
+//! flight while it adds; the other warpgroup's fill the tensor core meanwhile. It needs 256 clocks
+//! for 64 × 128 × 128 products, in which a warp issues 64 to 150 instructions that add them up.
+//! Registers are that scarce (240) that some values are made [`opaque`], so that nothing is computed
+//! ahead from them, and the thread that copies has 24.
+//!
+//! The numbers: products are summed by the tensor core, 128 of them; the scales of row and column
+//! are multiplied first, `sum = fma(row_scale · column_scale, products, sum)`.
+
+use core::marker::PhantomData;
+
+use ptx_std::convert::fma;
+use ptx_std::hint::opaque;
+use ptx_std::sync::warp_barrier;
+use ptx_std::thread::{lane_index, thread_index};
+use ptx_std::wgmma::Descriptor;
+
+use super::scales::{SharedScale, column_scales, row_scales};
+use super::{DEPTH, Scaled, Scales, skew};
+use crate::abi::GemmArgs;
+use crate::abi::scaled::ScaledGemmArgs;
+use crate::gemm::element::MultiplyStage;
+use crate::gemm::epilogue::Epilogue;
+use crate::gemm::scheduler::{Scheduler, Work};
+use crate::gemm::sm90::ring::{B_SCALES, Ring};
+use crate::gemm::sm90::store::store_tall;
+use crate::gemm::sm90::{
+    A_BYTES, BLOCK_BYTES, Consumer, ROW_BYTES, TILE_M, TILE_N, WARPGROUP, stages, tile_columns,
+};
+use crate::table::Table;
+
+/// Columns of a warpgroup.
+const COLUMNS: u32 = 128;
+
+const _: () = assert!(2 * COLUMNS == TILE_N, "two warpgroups share a tile");
+
+/// The left or right 128 columns of a tile for each warpgroup.
+pub struct Tall<S, E>(PhantomData<(S, E)>);
+
+impl<S: Scaled, E: MultiplyStage> Consumer for Tall<S, E> {
+    type Args = ScaledGemmArgs;
+    type Schedule = S;
+    type Element = E;
+
+    #[inline(always)]
+    fn gemm(args: &ScaledGemmArgs) -> &GemmArgs {
+        &args.gemm
+    }
+
+    #[inline(always)]
+    unsafe fn consume(args: &ScaledGemmArgs, _table: &Table, shared: u32, index: u32) {
+        // SAFETY: handed to the caller.
+        unsafe { consume::<S, E>(args, shared, index) }
+    }
+}
+
+/// Multiplies what comes through the ring; see [`Consumer::consume`].
+#[inline(always)]
+unsafe fn consume<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, shared: u32, index: u32) {
+    // SAFETY: the launcher's contract; all warps of the warpgroup get the same tiles and stages and
+    // stay together at every product.
+    unsafe {
+        let gemm = &args.gemm;
+        // A table of its own: where arrays of the common one stand would be known before the roles
+        // part, in registers that this role needs.
+        let table = &Table::new(gemm.table, opaque(gemm.groups));
+        let lane = lane_index();
+        let mut ring = Ring::new(shared, 0);
+        let mut scheduler = Scheduler::new(*table, tile_columns(gemm));
+
+        // Where this thread's scales stand among a stage's.
+        let row_offset = 4 * (16 * (thread_index() % WARPGROUP / 32) + lane / 4);
+        let column_offset = B_SCALES + 4 * (COLUMNS * index + 2 * (lane % 4));
+
+        // Products overwrite what was there before, but the compiler shall not know.
+        let accumulate = gemm.groups == 0;
+        let one = f32::from_bits(1f32.to_bits() | u32::from(accumulate));
+
+        while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
+            let token = table.row_offset(work.group) as u32;
+            let column = work.column + COLUMNS * index;
+            let [a_first, b_first] = first_blocks::<S>(gemm.n, table, &work, column);
+            let mut a_shared = SharedScale::<S::AScales>::new(&args.a_scales, work.group, a_first);
+            let mut b_shared = SharedScale::<S::BScales>::new(&args.b_scales, work.group, b_first);
+            let row_offset =
+                if S::RAGGED_REDUCTION { row_offset } else { row_offset + 4 * skew(token) };
+
+            let mut sums: [[f32; 64]; 2] = core::mem::zeroed();
+            let [upper, lower] = &mut sums;
+            let mut products: [f32; 64] = core::mem::zeroed();
+            let mut left = stages::<S>(gemm, live_rows(table, work.group));
+            while left != 0 {
+                // Take the scales, which come while the products are made.
+                let a_scale = a_shared.take(&args.a_scales, one);
+                let b_scale = b_shared.take(&args.b_scales, one);
+                ring.full().wait(ring.parity);
+                let rows = ring.scales() + row_offset;
+                let columns = ring.scales() + column_offset;
+                let upper_rows = row_scales::<S::AScales>(rows, a_scale);
+                let lower_rows = row_scales::<S::AScales>(rows + 4 * 64, a_scale);
+
+                // Multiply and add.
+                let a = Descriptor::k_major(ring.stage());
+                let b = ring.stage() + A_BYTES + COLUMNS * ROW_BYTES * index;
+                let b = Descriptor::k_major(b);
+                E::multiply_stage(&mut products, a, b, accumulate);
+                promote::<S>(upper, &products, upper_rows, columns, b_scale);
+                let a = Descriptor::k_major(ring.stage() + BLOCK_BYTES);
+                E::multiply_stage(&mut products, a, b, accumulate);
+                if !S::BScales::VECTOR {
+                    give_back::<S>(&ring, lane);
+                }
+                promote::<S>(lower, &products, lower_rows, columns, b_scale);
+                if S::BScales::VECTOR {
+                    give_back::<S>(&ring, lane);
+                }
+                ring.advance();
+                left -= 1;
+            }
+
+            // Finish the tile.
+            let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { live_rows(table, work.group) };
+            if column < gemm.n {
+                let epilogue = Epilogue::new(gemm, table, work.group);
+                let tile = [opaque(work.row), opaque(column)];
+                store_tall::<E>(&epilogue, lane, tile, live_rows, sums);
+            }
+        }
+    }
+}
+
+/// Rows of a group.
+#[inline(always)]
+unsafe fn live_rows(table: &Table, group: u32) -> u32 {
+    // SAFETY: the group is one of the table's.
+    unsafe { (table.row_offset(group + 1) - table.row_offset(group)) as u32 }
+}
+
+/// Row and first element of the matrices of squares that a tile's left and right operand have their
+/// scales in, for the columns from `column` on.
+#[inline(always)]
+unsafe fn first_blocks<S: Scaled>(
+    n: u32,
+    table: &Table,
+    work: &Work,
+    column: u32,
+) -> [[u32; 2]; 2] {
+    // SAFETY: the group is one of the table's.
+    let padded = unsafe { table.padded_offset(work.group) } as u32 / DEPTH;
+    let row_block = work.row / DEPTH;
+    // Columns outside the output take the last scale; their sums are not stored.
+    let column_block = column.min(n - 1) / DEPTH;
+    if S::RAGGED_REDUCTION {
+        [[row_block, padded], [column_block, padded]]
+    } else {
+        [[padded + row_block, 0], [column_block, 0]]
+    }
+}
+
+/// Gives the stage back, of which this warp has read all. Products have been read when the wait for
+/// them is over; scales are read by every lane for itself.
+#[inline(always)]
+unsafe fn give_back<S: Scaled>(ring: &Ring, lane: u32) {
+    // SAFETY: the whole warp comes here, once a stage.
+    unsafe {
+        if S::AScales::VECTOR || S::BScales::VECTOR {
+            warp_barrier();
+        }
+        if lane == 0 {
+            ring.empty().arrive();
+        }
+    }
+}
+
+/// `sums += scales · products`, 64 × 128 over the warpgroup. `columns` is the address of the scales
+/// of this thread's first columns, or `column_scale` is that of all.
+#[inline(always)]
+unsafe fn promote<S: Scaled>(
+    sums: &mut [f32; 64],
+    products: &[f32; 64],
+    rows: [f32; 2],
+    columns: u32,
+    column_scale: f32,
+) {
+    // SAFETY: handed to the caller.
+    unsafe {
+        promote_fragment::<S, 0>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 1>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 2>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 3>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 4>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 5>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 6>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 7>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 8>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 9>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 10>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 11>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 12>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 13>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 14>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S, 15>(sums, products, rows, columns, column_scale);
+    }
+}
+
+/// [`promote`] of fragment `INDEX`, eight columns wide: two neighbours in each of two rows.
+#[inline(always)]
+unsafe fn promote_fragment<S: Scaled, const INDEX: usize>(
+    sums: &mut [f32; 64],
+    products: &[f32; 64],
+    [upper, lower]: [f32; 2],
+    columns: u32,
+    column_scale: f32,
+) {
+    let i = 4 * INDEX;
+    // SAFETY: handed to the caller.
+    let [left, right] =
+        unsafe { column_scales::<S::BScales>(columns + 4 * 8 * INDEX as u32, column_scale) };
+    let [above, below] = [upper, lower]
+        .map(|row| if S::BScales::SCALED { [row * left, row * right] } else { [row; 2] });
+    sums[i] = fma(above[0], products[i], sums[i]);
+    sums[i + 1] = fma(above[1], products[i + 1], sums[i + 1]);
+    sums[i + 2] = fma(below[0], products[i + 2], sums[i + 2]);
+    sums[i + 3] = fma(below[1], products[i + 3], sums[i + 3]);
+}

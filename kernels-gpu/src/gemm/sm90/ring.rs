@@ -1,0 +1,101 @@
+//! The ring of stages between the warp that copies and those that multiply.
+
+use ptx_std::mbarrier::Barrier;
+
+use super::{A_BYTES, B_BYTES, CONSUMER_WARPS};
+use crate::abi::scaled::{A_SCALE_BOX, B_SCALE_BOX};
+
+/// Stages of the ring.
+const STAGES: u32 = 4;
+/// Bytes of a stage.
+pub const STAGE_BYTES: u32 = A_BYTES + B_BYTES;
+/// Where the barriers stand, behind the stages.
+const BARRIERS: u32 = STAGES * STAGE_BYTES;
+/// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
+pub const SHARED_BYTES: u32 = BARRIERS + 2 * STAGES * Barrier::BYTES;
+
+/// Bytes of the left operand's scales in a stage.
+pub const A_SCALE_BYTES: u32 = 4 * A_SCALE_BOX;
+/// Bytes of the right operand's scales in a stage.
+pub const B_SCALE_BYTES: u32 = 4 * B_SCALE_BOX;
+/// Where the right operand's scales stand among a stage's: destinations of copies are multiples of
+/// 128.
+pub const B_SCALES: u32 = A_SCALE_BYTES.next_multiple_of(128);
+/// Where the scales stand, if a stage brings any: behind the barriers, aligned for copies.
+const SCALES: u32 = SHARED_BYTES.next_multiple_of(128);
+/// Bytes of a stage's scales.
+const SCALE_BYTES: u32 = B_SCALES + B_SCALE_BYTES;
+/// Dynamic shared memory of the kernels whose stages bring scales.
+pub const SCALED_SHARED_BYTES: u32 = SCALES + STAGES * SCALE_BYTES;
+
+const _: () = assert!(STAGE_BYTES.is_multiple_of(1024), "swizzled tiles start at 1024 bytes");
+const _: () = assert!(SCALE_BYTES.is_multiple_of(128), "so are those of the next stage");
+const _: () = assert!(B_SCALE_BOX == super::TILE_N && A_SCALE_BOX >= super::TILE_M + 3);
+
+/// A position in the ring and the parity to wait for there.
+pub struct Ring {
+    shared: u32,
+    slot: u32,
+    /// The parity of the phase to wait for.
+    pub parity: u32,
+}
+
+impl Ring {
+    /// The first position in the ring at `shared`: with parity 1 for the producer, 0 for consumers.
+    #[inline(always)]
+    pub fn new(shared: u32, parity: u32) -> Self {
+        Self { shared, slot: 0, parity }
+    }
+
+    /// Prepares the barriers of all stages.
+    ///
+    /// # Safety
+    ///
+    /// As [`Barrier::init`], for the shared memory of the ring.
+    #[inline(always)]
+    pub unsafe fn init(shared: u32) {
+        let mut ring = Self::new(shared, 0);
+        for _ in 0..STAGES {
+            // SAFETY: handed to the caller.
+            unsafe {
+                ring.full().init(1);
+                ring.empty().init(CONSUMER_WARPS);
+            }
+            ring.advance();
+        }
+    }
+
+    /// Address of the stage.
+    #[inline(always)]
+    pub fn stage(&self) -> u32 {
+        self.shared + self.slot * STAGE_BYTES
+    }
+
+    /// Address of the stage's scales, the left operand's first.
+    #[inline(always)]
+    pub fn scales(&self) -> u32 {
+        self.shared + SCALES + self.slot * SCALE_BYTES
+    }
+
+    /// The barrier that says that the stage has been filled.
+    #[inline(always)]
+    pub fn full(&self) -> Barrier {
+        Barrier { address: self.shared + BARRIERS + self.slot * Barrier::BYTES }
+    }
+
+    /// The barrier that says that all have finished with the stage.
+    #[inline(always)]
+    pub fn empty(&self) -> Barrier {
+        Barrier { address: self.full().address + STAGES * Barrier::BYTES }
+    }
+
+    /// Goes on to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.slot += 1;
+        if self.slot == STAGES {
+            self.slot = 0;
+            self.parity ^= 1;
+        }
+    }
+}
