@@ -8,9 +8,9 @@ use grouped_linear::recipe::{
     Accumulation, BlockScaling, Blocks, CurrentScaling, Format, ScaleRule,
 };
 use grouped_linear::{
-    BackwardOptions, Config, DType, Factor, ForwardOptions, GradSink, GroupedLinear,
-    GroupedTensor, LayerRecipe, QuantizedSpec, QuantizedTensor, Recipe, RecipeBuffers, Result,
-    RowSink, SourceShape, Splits, Stream, Tensor, Wgrad,
+    BackwardOptions, Config, DType, Factor, ForwardOptions, GradSink, GroupedLinear, GroupedTensor,
+    LayerRecipe, QuantizedSpec, QuantizedTensor, Recipe, RecipeBuffers, Result, RowSink,
+    SourceShape, Splits, Stream, Tensor, Wgrad,
 };
 
 use super::number;

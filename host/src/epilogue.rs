@@ -35,6 +35,7 @@ pub(crate) fn prepare_dbias(
         dy_type: element(problem.input),
         db_type: element(problem.output),
         accumulate: u32::from(operands.accumulate),
+        tile_columns: 1,
         ..DbiasArgs::default()
     };
     for kernel in [&launch.kernel, &launch.reduce].into_iter().flatten() {

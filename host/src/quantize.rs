@@ -96,6 +96,7 @@ pub(crate) fn prepare_fp8(
             n: problem.destination.source.columns() as u32,
             db_type: element(db.dtype()),
             accumulate: u32::from(operands.accumulate_db),
+            tile_columns: problem.column_blocks() as u32,
             ..DbiasArgs::default()
         };
         launches.push(reduce.row()?, reduce.grid, bytes_of(&args))?;

@@ -15,6 +15,7 @@ mod host;
 mod interop;
 mod kernels;
 mod large;
+mod maps;
 mod memory;
 mod replay;
 mod shapes;
@@ -118,6 +119,7 @@ fn main() -> ExitCode {
         captured::checks(),
         streams::checks(),
         large::checks(),
+        maps::checks(),
         memory::checks(),
         kernels::checks(),
         shapes::checks(),

@@ -64,6 +64,7 @@ pub fn run(text: &str, seed: u64, blocks: u32) -> Result<(), String> {
         n: COLUMNS as u32,
         dy_type: ElementType::F32 as u32,
         db_type: ElementType::F32 as u32,
+        tile_columns: 1,
         ..DbiasArgs::default()
     };
     let config = LaunchConfig {

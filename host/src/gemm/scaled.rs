@@ -2,7 +2,9 @@
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::GemmArgs;
-use grouped_linear_kernels::abi::scaled::{OperandScales, ScaledGemmArgs};
+use grouped_linear_kernels::abi::scaled::{
+    A_SCALE_BOX, B_SCALE_BOX, OperandScales, ScaledGemmArgs,
+};
 use grouped_linear_kernels::variants::{Role, Tile};
 
 use super::{NO_MAP, check_alignment, plain_args};
@@ -41,15 +43,15 @@ pub(crate) fn prepare(
     let Tile { m, n, .. } = row.tile;
     let (a, b) = (operands.a_side(problem.pass), operands.b_side(problem.pass));
     let map = |side: &Side<'_>, lines| launcher.encode(&side.data_map(lines));
-    let scale_map = |side: &Side<'_>, lines| match side.spec.format.blocks {
-        Blocks::Vector => launcher.encode(&side.scale_map(lines)),
+    let scale_map = |side: &Side<'_>, length| match side.spec.format.blocks {
+        Blocks::Vector => launcher.encode(&side.scale_map(length)),
         Blocks::Tensor | Blocks::Square => Ok(NO_MAP),
     };
     let args = ScaledGemmArgs {
         gemm: GemmArgs { a_map: map(&a, m)?, b_map: map(&b, n)?, ..plain },
         reserved: [0; 2],
-        a_scale_map: scale_map(&a, m)?,
-        b_scale_map: scale_map(&b, n)?,
+        a_scale_map: scale_map(&a, A_SCALE_BOX)?,
+        b_scale_map: scale_map(&b, B_SCALE_BOX)?,
         a_scales: a.scales(),
         b_scales: b.scales(),
     };

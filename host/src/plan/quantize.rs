@@ -79,9 +79,6 @@ pub struct ScalesPlan {
 /// What the features of FP8 tensors are multiples of: tensor copies need pitches of 16 bytes.
 pub(crate) const FP8_MULTIPLE: usize = 16;
 
-/// Blocks of a quantize kernel for each multiprocessor.
-const QUANTIZE_BLOCKS: u64 = 4;
-
 impl QuantizeProblem {
     pub(super) fn check(&self) -> Result<()> {
         let Self { destination, input, scales, dbias } = self;
@@ -135,17 +132,20 @@ impl QuantizeProblem {
                 "{tiles} blocks of 128 x 128 were asked for, a launch can count 2^31-1; split the tensor"
             )));
         }
-        let blocks = tiles.min(QUANTIZE_BLOCKS * u64::from(gpu.multiprocessors)) as u32;
-        let planned = |role, blocks: u32| -> Result<PlannedKernel> {
-            Ok(PlannedKernel { role: row(role)?.role, grid: [blocks, 1] })
+        // As many blocks as the device holds at once walk over the tiles.
+        let walking = |role| -> Result<PlannedKernel> {
+            let held = u64::from(row(role)?.blocks_per_multiprocessor());
+            let blocks = tiles.min(held * u64::from(gpu.multiprocessors)) as u32;
+            Ok(PlannedKernel { role, grid: [blocks, 1] })
         };
-        let kernel = planned(Role::QuantizeFp8(format.blocks), blocks)?;
+        let kernel = walking(Role::QuantizeFp8(format.blocks))?;
         let amax = match scales {
-            ScaleSource::Own => Some(planned(Role::AmaxTiles, blocks)?),
+            ScaleSource::Own => Some(walking(Role::AmaxTiles)?),
             ScaleSource::Given => None,
         };
         let whole = format.blocks == Blocks::Tensor;
-        let groups_plan = planned(Role::GroupScales, groups as u32)?;
+        let groups_plan =
+            PlannedKernel { role: row(Role::GroupScales)?.role, grid: [groups as u32, 1] };
         let reduce = match self.dbias {
             None => None,
             Some(_) => {
@@ -155,10 +155,10 @@ impl QuantizeProblem {
             }
         };
         Ok(LaunchPlan {
-            kernel: (blocks > 0).then_some(kernel),
+            kernel: (tiles > 0).then_some(kernel),
             reduce,
             scales: whole
-                .then_some(ScalesPlan { amax: amax.filter(|_| blocks > 0), groups: groups_plan }),
+                .then_some(ScalesPlan { amax: amax.filter(|_| tiles > 0), groups: groups_plan }),
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
             workspace: self.workspace(tiles as usize),

@@ -157,9 +157,11 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<(), String> {
     let columns = columns(case);
     let live: usize = counts.iter().sum();
     let compared = if case.pass == Pass::Wgrad { got.len() } else { live * columns };
-    // The tensor cores keep about 14 bits of a sum (accumulation), and the whole must be close.
+    // The FP8 tensor cores of Hopper align 32 products and the sum so far to the largest of them, and
+    // cut each off 13 bits below. Hardly an element loses more than a quarter of this limit, and the
+    // whole must be closer.
     let own = Tolerance::of(case.output);
-    let tolerance = Tolerance { accumulation: 2f64.powi(-13), norm: 1e-3, ..own };
+    let tolerance = Tolerance { accumulation: 2f64.powi(-11), norm: 1e-3, ..own };
     let locate =
         |index: usize| Location { expert: 0, row: index / columns, column: index % columns };
     let (result, rest) = got.split_at(compared);
