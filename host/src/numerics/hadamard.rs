@@ -52,7 +52,7 @@ mod tests {
             1.0, 1.0, 1.0, -1.0, 1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0,
             -1.0,
         ];
-        let parity = if (row & column).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+        let parity = if (row & column).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         SIGNS[row] * parity / 4.0
     }
 
