@@ -88,7 +88,7 @@ impl Encode for EncodeStochastic {
         let mut bits = [0; ELEMENTS_PER_BLOCK];
         for (offset, (code, value)) in codes.iter_mut().zip(values).enumerate() {
             let index = index + offset;
-            if offset == 0 || index % ELEMENTS_PER_BLOCK == 0 {
+            if offset == 0 || index.is_multiple_of(ELEMENTS_PER_BLOCK) {
                 bits = self.0.block((index / ELEMENTS_PER_BLOCK) as u64);
             }
             *code = E2m1::from_f32_stochastic(value * factor, bits[index % ELEMENTS_PER_BLOCK]).0;

@@ -116,8 +116,6 @@ impl BlockPlaces {
             }
             _ => (first_block * pitch, Order::Strides(pitch, 1), (live.0, pitch)),
         };
-        // A group without rows has no scales.
-        let padded = if live.0 == 0 { (0, 0) } else { padded };
         Place { base: index * self.group_pitch + first, order, live, padded }
     }
 }

@@ -67,10 +67,10 @@ fn value(index: usize) -> f32 {
     bits ^= bits >> 29;
     bits = bits.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits ^= bits >> 32;
-    if bits % 19 == 0 {
+    if bits.is_multiple_of(19) {
         return 0.0;
     }
-    let exponent = (bits >> 8 & 7) as i32 - if bits % 23 == 0 { -4 } else { 5 };
+    let exponent = (bits >> 8 & 7) as i32 - if bits.is_multiple_of(23) { -4 } else { 5 };
     let mantissa = 1.0 + (bits >> 16 & 127) as f32 / 128.0;
     let sign = if bits >> 40 & 1 == 1 { -1.0 } else { 1.0 };
     bf16::from_f32(sign * mantissa * 2f32.powi(exponent)).to_f32()
