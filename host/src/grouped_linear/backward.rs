@@ -125,13 +125,12 @@ impl GroupedLinear {
         let dw = saved.x.is_some() && !matches!(options.dw, Wgrad::Skip);
         let low = saved.recipe.is_some() && (dx || dw);
         let mut dbias_sink = None;
-        if let (true, Some(own)) = (saved.needs.db, &self.bias) {
-            if let Some(sink) = options.db.take() {
-                let spec = config.dbias(rows, own.dtype()).output();
-                let (db, accumulate) = sink.open(stream, &spec)?;
-                grads.db = Some(db.clone());
-                dbias_sink = Some((db, accumulate));
-            }
+        let own = self.bias.as_ref().filter(|_| saved.needs.db);
+        if let (Some(own), Some(sink)) = (own, options.db.take()) {
+            let spec = config.dbias(rows, own.dtype()).output();
+            let (db, accumulate) = sink.open(stream, &spec)?;
+            grads.db = Some(db.clone());
+            dbias_sink = Some((db, accumulate));
         }
         let fused = low && saved.bias_row_scales.is_none();
         let on_the_way = dbias_sink.as_mut().filter(|_| fused);

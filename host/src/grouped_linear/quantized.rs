@@ -355,7 +355,9 @@ pub fn quantized_fprop(
     let (groups, n, _) = weight_features(args.weights, None, Some(k))?;
     let bias = bias_kind(args.bias, args.bias_row_scales, (groups, n, rows), stream)?;
     let sides = Sides { a: ("x", args.x), b: ("weights", args.weights) };
-    let problem = sides.problem(Pass::Fprop, groups, rows, (n, k), args.options, y.dtype(), bias);
+    let (sizes, accumulation) = ((groups, rows), args.options.accumulation);
+    let output = (y.dtype(), bias);
+    let problem = sides.problem(Pass::Fprop, sizes, (n, k), accumulation, output);
     let want = Problem::from(problem).output();
     y.check("y", &want.shape, want.dtype, stream)?;
     let d = GroupedOperand::Rows(y);
@@ -375,8 +377,9 @@ pub fn quantized_dgrad(
     let (rows, n) = token_features("dy", args.dy)?;
     let (groups, _, k) = weight_features(args.weights, Some(n), None)?;
     let sides = Sides { a: ("dy", args.dy), b: ("weights", args.weights) };
-    let (output, bias) = (dx.dtype(), BiasKind::None);
-    let problem = sides.problem(Pass::Dgrad, groups, rows, (n, k), args.options, output, bias);
+    let (sizes, accumulation) = ((groups, rows), args.options.accumulation);
+    let output = (dx.dtype(), BiasKind::None);
+    let problem = sides.problem(Pass::Dgrad, sizes, (n, k), accumulation, output);
     let want = Problem::from(problem).output();
     dx.check("dx", &want.shape, want.dtype, stream)?;
     let d = GroupedOperand::Rows(dx);
@@ -404,8 +407,9 @@ pub fn quantized_wgrad(
     }
     let groups = args.dy.spec().groups;
     let sides = Sides { a: ("dy", args.dy), b: ("x", args.x) };
-    let (output, bias) = (dw.dtype(), BiasKind::None);
-    let problem = sides.problem(Pass::Wgrad, groups, rows, (n, k), args.options, output, bias);
+    let (sizes, accumulation) = ((groups, rows), args.options.accumulation);
+    let output = (dw.dtype(), BiasKind::None);
+    let problem = sides.problem(Pass::Wgrad, sizes, (n, k), accumulation, output);
     dw.check_packed("dw", &Problem::from(problem).output(), stream)?;
     let d = GroupedOperand::Groups(dw);
     sides.run(stream, problem, d, args.splits, args.options, (None, None))
@@ -418,19 +422,15 @@ struct Sides<'a> {
 }
 
 impl<'a> Sides<'a> {
-    #[allow(clippy::too_many_arguments)]
     fn problem(
         &self,
         pass: Pass,
-        groups: usize,
-        rows: usize,
+        (groups, rows): (usize, usize),
         (out_features, in_features): (usize, usize),
-        options: QuantizedGemmOptions<'_>,
-        output: DType,
-        bias: BiasKind,
+        accumulation: Accumulation,
+        (output, bias): (DType, BiasKind),
     ) -> ScaledGemmProblem {
         let (a, b) = (self.a.1.spec().format, self.b.1.spec().format);
-        let accumulation = options.accumulation;
         ScaledGemmProblem {
             pass,
             groups,

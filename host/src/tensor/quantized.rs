@@ -1,5 +1,7 @@
 //! Quantized tensors: FP8 data with its scales, for one or both directions of reduction.
 
+use std::sync::Arc;
+
 use grouped_linear_kernels::abi::quantize::{BlockScales, ScaleLayout, padded_rows};
 
 use super::{DType, Tensor, TensorSpec};
@@ -192,7 +194,10 @@ pub struct QuantizedCopy {
 /// # Ok::<(), grouped_linear::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct QuantizedTensor {
+pub struct QuantizedTensor(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     spec: QuantizedSpec,
     rowwise: Option<QuantizedCopy>,
     columnwise: Option<QuantizedCopy>,
@@ -224,7 +229,7 @@ impl QuantizedTensor {
             Ok(Some(QuantizedCopy { data, scale_inv }))
         };
         let (rowwise, columnwise) = (copy(Direction::Rowwise)?, copy(Direction::Columnwise)?);
-        Ok(Self { spec, rowwise, columnwise, scale })
+        Ok(Self(Arc::new(Parts { spec, rowwise, columnwise, scale })))
     }
 
     /// A quantized tensor over memory that exists, say of another library: `spec` says which copies
@@ -256,19 +261,19 @@ impl QuantizedTensor {
             copy.data.check(name[0], &want.data.shape, want.data.dtype, stream)?;
             copy.scale_inv.check(name[1], &want.scale_inv.shape, DType::F32, stream)?;
         }
-        Ok(Self { spec, rowwise, columnwise, scale: None })
+        Ok(Self(Arc::new(Parts { spec, rowwise, columnwise, scale: None })))
     }
 
     /// Shape and format.
     pub fn spec(&self) -> QuantizedSpec {
-        self.spec
+        self.0.spec
     }
 
     /// One copy, if there is one.
     pub fn copy(&self, direction: Direction) -> Option<&QuantizedCopy> {
         match direction {
-            Direction::Rowwise => self.rowwise.as_ref(),
-            Direction::Columnwise => self.columnwise.as_ref(),
+            Direction::Rowwise => self.0.rowwise.as_ref(),
+            Direction::Columnwise => self.0.columnwise.as_ref(),
         }
     }
 
@@ -287,9 +292,10 @@ impl QuantizedTensor {
         let spec = QuantizedSpec {
             rowwise: rowwise.is_some(),
             columnwise: columnwise.is_some(),
-            ..self.spec
+            ..self.spec()
         };
-        Ok(Self { spec, rowwise, columnwise, scale: self.scale.clone() })
+        let scale = self.0.scale.clone();
+        Ok(Self(Arc::new(Parts { spec, rowwise, columnwise, scale })))
     }
 
     /// Bytes of data and scales.
@@ -299,17 +305,18 @@ impl QuantizedTensor {
 
     /// What elements were multiplied by, `f32[groups]`, where each group has one scale.
     pub fn scale(&self) -> Option<&Tensor> {
-        self.scale.as_ref()
+        self.0.scale.as_ref()
     }
 
     /// Every tensor once: copies with one scale per group share theirs.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        let shared = self.spec.format.blocks == Blocks::Tensor && self.rowwise.is_some();
-        let columnwise = self.columnwise.iter().flat_map(move |copy| {
+        let Parts { spec, rowwise, columnwise, scale } = &*self.0;
+        let shared = spec.format.blocks == Blocks::Tensor && rowwise.is_some();
+        let columnwise = columnwise.iter().flat_map(move |copy| {
             std::iter::once(&copy.data).chain((!shared).then_some(&copy.scale_inv))
         });
-        let rowwise = self.rowwise.iter().flat_map(|copy| [&copy.data, &copy.scale_inv]);
-        rowwise.chain(columnwise).chain(&self.scale)
+        let rowwise = rowwise.iter().flat_map(|copy| [&copy.data, &copy.scale_inv]);
+        rowwise.chain(columnwise).chain(scale)
     }
 
     pub(crate) fn check_device(&self, what: &'static str, stream: &Stream) -> Result<()> {
@@ -381,7 +388,7 @@ mod tests {
     fn copies_that_do_not_fit_are_refused() -> Result<()> {
         let stream = Device::cpu().stream()?;
         let both = QuantizedTensor::empty(&stream, SPEC)?;
-        let copies = || (both.rowwise.clone(), both.columnwise.clone());
+        let copies = || (both.0.rowwise.clone(), both.0.columnwise.clone());
         let (rowwise, columnwise) = copies();
         assert!(QuantizedTensor::from_copies(&stream, SPEC, rowwise, columnwise).is_ok());
         let refused = |spec, rowwise, columnwise, part: &str| {
