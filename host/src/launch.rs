@@ -33,6 +33,11 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
             let scratch = quantize::Scratch { table, amax: workspace + map.amax as u64, partial };
             quantize::prepare_fp8(plan, launch, quantize, scratch, &mut launches)?;
         }
+        Operands::Dequantize(dequantize) => {
+            let table = if dequantize.splits.is_some() { table } else { 0 };
+            quantize::prepare_dequantize(plan, launch, dequantize, table, &mut launches)?;
+        }
+        Operands::Pad(pad) => quantize::prepare_pad(plan, launch, pad, table, &mut launches)?,
         Operands::UpdateScales(update) => {
             quantize::prepare_update(plan, launch, update, &mut launches)?;
         }

@@ -3,18 +3,19 @@
 //! when they change rather than with every product.
 
 use bytemuck::bytes_of;
-use grouped_linear_kernels::abi::quantize::{QuantizeArgs, QuantizedCopy, ScaleArgs};
+use grouped_linear_kernels::abi::pad::PadArgs;
+use grouped_linear_kernels::abi::quantize::{self as abi, DequantizeArgs, QuantizeArgs, ScaleArgs};
 use grouped_linear_kernels::abi::{CastArgs, DbiasArgs};
 
 use crate::error::{Error, Result};
 use crate::gemm::element;
 use crate::launch::{Launches, mismatch};
 use crate::plan::{
-    CastOperands, GroupedOperand, LaunchPlan, Plan, Problem, QuantizeOperands, QuantizeProblem,
-    ScaleSource, UpdateScalesOperands,
+    CastOperands, DequantizeOperands, GroupedOperand, LaunchPlan, PadOperands, Plan, Problem,
+    QuantizeOperands, QuantizeProblem, ScaleSource, UpdateScalesOperands,
 };
 use crate::recipe::{AmaxChoice, Blocks};
-use crate::tensor::{DType, Direction, SourceShape, Tensor};
+use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
 
 /// Adds the cast to the type of the destination; nothing, if there are no elements.
 pub(crate) fn prepare_cast(
@@ -133,8 +134,8 @@ fn quantize_args(
         scale: scale.and_then(Tensor::address).unwrap_or(0),
         amax_partial: if notes_amax { scratch.amax } else { 0 },
         dbias_partial: if operands.db.is_some() { scratch.partial } else { 0 },
-        rowwise: copy_args(operands, Direction::Rowwise),
-        columnwise: copy_args(operands, Direction::Columnwise),
+        rowwise: destination_args(operands, Direction::Rowwise),
+        columnwise: destination_args(operands, Direction::Columnwise),
         groups: spec.groups as u32,
         rows,
         columns: spec.source.columns() as u32,
@@ -146,18 +147,24 @@ fn quantize_args(
     }
 }
 
-fn copy_args(operands: &QuantizeOperands<'_>, direction: Direction) -> QuantizedCopy {
-    let Some(copy) = operands.destination.copy(direction) else {
-        return QuantizedCopy::default();
-    };
-    let spec = operands.destination.spec();
-    let shape = copy.data.shape();
-    let pitch = shape.last().copied().unwrap_or(0) as u64;
+fn destination_args(operands: &QuantizeOperands<'_>, direction: Direction) -> abi::QuantizedCopy {
+    let destination = operands.destination;
+    destination
+        .copy(direction)
+        .map_or_else(Default::default, |copy| copy_args(copy, destination.spec(), direction))
+}
+
+fn copy_args(
+    copy: &QuantizedCopy,
+    spec: QuantizedSpec,
+    direction: Direction,
+) -> abi::QuantizedCopy {
+    let pitch = copy.data.shape().last().copied().unwrap_or(0) as u64;
     let group_pitch = match spec.source {
         SourceShape::Tokens { .. } => 0,
         SourceShape::Weights { rows, columns } => (rows * columns) as u64,
     };
-    QuantizedCopy {
+    abi::QuantizedCopy {
         data: copy.data.address().unwrap_or(0),
         scale_inv: copy.scale_inv.address().unwrap_or(0),
         scales: spec.scale_layout(direction),
@@ -226,6 +233,70 @@ pub(crate) fn prepare_update(
     launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
 }
 
+/// Adds the kernel that restores a copy.
+pub(crate) fn prepare_dequantize(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &DequantizeOperands<'_>,
+    table: u64,
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::Dequantize(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let Some(kernel) = &launch.kernel else { return Ok(()) };
+    let whole = problem.source.format.blocks == Blocks::Tensor;
+    let scales = (!whole).then_some(&operands.copy.scale_inv);
+    let parts = operands.destination.tensors().iter().chain([&operands.copy.data]).chain(scales);
+    check_aligned(parts)?;
+    let (destination, destination_array) = match operands.destination {
+        GroupedOperand::Rows(tensor) => (tensor.address().unwrap_or(0), 0),
+        GroupedOperand::Groups(grouped) => grouped.addresses(),
+    };
+    let rows = match problem.source.source {
+        SourceShape::Tokens { .. } => 0,
+        SourceShape::Weights { rows, .. } => rows as u32,
+    };
+    let args = DequantizeArgs {
+        table,
+        destination,
+        destination_array,
+        copy: copy_args(operands.copy, operands.spec, problem.direction),
+        groups: problem.source.groups as u32,
+        rows,
+        columns: problem.source.source.columns() as u32,
+        blocks: problem.source.format.blocks as u32,
+        columnwise: u32::from(problem.direction == Direction::Columnwise),
+        format: element(problem.source.format.dtype),
+        destination_type: element(problem.output),
+        ..DequantizeArgs::default()
+    };
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// Adds the kernel that pads groups, or the one that takes the padding out.
+pub(crate) fn prepare_pad(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &PadOperands<'_>,
+    table: u64,
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::Pad(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let Some(kernel) = &launch.kernel else { return Ok(()) };
+    let args = PadArgs {
+        table,
+        source: operands.source.address().unwrap_or(0),
+        destination: operands.destination.address().unwrap_or(0),
+        row_bytes: (problem.columns * problem.dtype.bytes()) as u64,
+        groups: problem.groups as u32,
+        ..PadArgs::default()
+    };
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
 /// The largest number of an FP8 type.
 fn format_max(dtype: DType) -> f32 {
     if dtype == DType::E5m2 { 57344.0 } else { 448.0 }
@@ -234,15 +305,18 @@ fn format_max(dtype: DType) -> f32 {
 /// The kernels load and store 16 bytes at once.
 fn check_alignment(operands: &QuantizeOperands<'_>) -> Result<()> {
     let whole = operands.destination.spec().format.blocks == Blocks::Tensor;
-    let aligned = |tensor: &Tensor| tensor.address().unwrap_or(0).is_multiple_of(16);
     let copies = [Direction::Rowwise, Direction::Columnwise];
     let copies = copies.iter().filter_map(|&direction| operands.destination.copy(direction));
     let results = copies.flat_map(|copy| [Some(&copy.data), (!whole).then_some(&copy.scale_inv)]);
-    if operands.source.tensors().iter().chain(results.flatten()).all(aligned) {
+    check_aligned(operands.source.tensors().iter().chain(results.flatten()))
+}
+
+fn check_aligned<'a>(mut tensors: impl Iterator<Item = &'a Tensor>) -> Result<()> {
+    if tensors.all(|tensor| tensor.address().unwrap_or(0).is_multiple_of(16)) {
         return Ok(());
     }
     Err(Error::invalid(
-        "the source of a quantization, its data and the scales of its blocks must each start at a \
-         multiple of 16 bytes; copy the view that does not",
+        "the tensor that is quantized or restored, its data and the scales of its blocks must each \
+         start at a multiple of 16 bytes; copy the view that does not",
     ))
 }

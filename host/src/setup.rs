@@ -60,6 +60,20 @@ pub(crate) fn prepare(
             args.n = features as u32;
             (splits, spec.groups, rows)
         }
+        (Problem::Dequantize(problem), Operands::Dequantize(dequantize)) => {
+            let spec = problem.source;
+            let (SourceShape::Tokens { rows, features }, Some(splits)) =
+                (spec.source, dequantize.splits)
+            else {
+                return Err(mismatch());
+            };
+            args.n = features as u32;
+            (splits, spec.groups, rows)
+        }
+        (Problem::Pad(problem), Operands::Pad(pad)) => {
+            args.n = problem.columns as u32;
+            (pad.splits, problem.groups, problem.rows)
+        }
         _ => return Err(mismatch()),
     };
     args.groups = groups as u32;

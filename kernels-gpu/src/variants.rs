@@ -93,6 +93,7 @@ impl Kernel {
     pub fn blocks_per_multiprocessor(&self) -> u32 {
         match self.role {
             Role::AmaxTiles | Role::QuantizeFp8(_) => QUANTIZE_BLOCKS,
+            Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
             _ => 1,
         }
     }

@@ -5,6 +5,7 @@
 //! `T ≥ Σ m_g` rows of buffer. Outputs are the caller's; rows at and beyond `Σ m_g` keep what they
 //! held. Every function checks all it can on the host before it launches anything.
 
+pub use super::movement::{DequantizeSink, dequantize, pad, unpad};
 pub use super::quantized::{
     DbiasSink, QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs,
     QuantizedGemmOptions, QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop,
@@ -343,7 +344,7 @@ pub fn cast(stream: &Stream, args: &CastArgs<'_>, destination: &mut Tensor) -> R
     stream.queue().run(&plan, &operands)
 }
 
-fn run(
+pub(super) fn run(
     stream: &Stream,
     problem: Problem,
     operands: &Operands<'_>,
@@ -355,7 +356,7 @@ fn run(
     stream.queue().run(&plan, operands)
 }
 
-fn matrix(what: &'static str, tensor: &Tensor) -> Result<(usize, usize)> {
+pub(super) fn matrix(what: &'static str, tensor: &Tensor) -> Result<(usize, usize)> {
     match *tensor.shape() {
         [rows, columns] => Ok((rows, columns)),
         _ => Err(Error::shape(what, tensor.shape(), "[rows, features]")),

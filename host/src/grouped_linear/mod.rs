@@ -7,6 +7,7 @@ mod forward;
 pub mod functional;
 mod infer;
 mod low_precision;
+mod movement;
 mod operands;
 mod quantized;
 mod saved;

@@ -1,6 +1,6 @@
 //! Functional forms in low precision: quantize, and products of quantized tensors.
 
-use super::functional::{Accumulate, bias_kind};
+use super::functional::{Accumulate, bias_kind, run};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
@@ -140,10 +140,7 @@ pub fn quantize(
         SourceShape::Tokens { rows, .. } => rows,
         SourceShape::Weights { .. } => 0,
     };
-    let plan = Plan::new(problem.into(), stream.device().target())?;
-    let operands = Operands::Quantize(operands);
-    operands.check(spec.groups, rows, stream)?;
-    stream.queue().run(&plan, &operands)
+    run(stream, problem.into(), &Operands::Quantize(operands), spec.groups, rows)
 }
 
 fn check_source<'a>(
@@ -461,7 +458,6 @@ impl<'a> Sides<'a> {
         };
         let a: &QuantizedCopy = copy(self.a, directions.0)?;
         let b: &QuantizedCopy = copy(self.b, directions.1)?;
-        let plan = Plan::new(problem.into(), stream.device().target())?;
         let operands = Operands::ScaledGemm(ScaledGemmOperands {
             a,
             a_spec: self.a.1.spec(),
@@ -474,8 +470,7 @@ impl<'a> Sides<'a> {
             bias,
             bias_row_scales,
         });
-        operands.check(problem.groups, problem.rows, stream)?;
-        stream.queue().run(&plan, &operands)
+        run(stream, problem.into(), &operands, problem.groups, problem.rows)
     }
 }
 

@@ -2,6 +2,7 @@
 //! refused here; carrying out a plan can fail only through the driver or through device splits.
 
 mod execution;
+mod movement;
 mod operands;
 mod overlaps;
 mod problem;
@@ -14,10 +15,12 @@ pub use grouped_linear_kernels::variants::Role;
 use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
 
 pub use self::execution::Execution;
+pub use self::movement::{DequantizeProblem, PadProblem, Padding};
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
-    CastOperands, DbiasOperands, DscalesOperands, GemmOperands, GroupedOperand, HistoryOperands,
-    Operands, QuantizeOperands, ScaledGemmOperands, UpdateScalesOperands,
+    CastOperands, DbiasOperands, DequantizeOperands, DscalesOperands, GemmOperands, GroupedOperand,
+    HistoryOperands, Operands, PadOperands, QuantizeOperands, ScaledGemmOperands,
+    UpdateScalesOperands,
 };
 pub(crate) use self::overlaps::Overlaps;
 pub use self::problem::{
@@ -157,6 +160,8 @@ impl Plan {
             Problem::ScaledGemm(scaled) => gemm_launch(&scaled.unscaled(), scaled.role()?, gpu)?,
             Problem::Quantize(quantize) => quantize.launch(gpu)?,
             Problem::UpdateScales(update) => update.launch()?,
+            Problem::Dequantize(dequantize) => dequantize.launch(gpu)?,
+            Problem::Pad(pad) => pad.launch(gpu)?,
             Problem::Dbias(dbias) => dbias_launch(dbias)?,
             Problem::Dscales(dscales) => dscales_launch(dscales)?,
             Problem::Cast(cast) => cast_launch(cast, gpu)?,

@@ -122,6 +122,24 @@ pub(crate) struct UpdateScalesOperands<'a> {
     pub margin: i32,
 }
 
+/// Operands of the way back from quantization.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DequantizeOperands<'a> {
+    pub copy: &'a QuantizedCopy,
+    pub spec: QuantizedSpec,
+    /// Of tokens.
+    pub splits: Option<&'a Splits>,
+    pub destination: GroupedOperand<'a>,
+}
+
+/// Operands of padding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PadOperands<'a> {
+    pub source: &'a Tensor,
+    pub splits: &'a Splits,
+    pub destination: &'a Tensor,
+}
+
 /// Operands of a grouped product of quantized tensors, each with the copy that runs along the
 /// reduction.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +169,8 @@ pub(crate) enum Operands<'a> {
     Quantize(QuantizeOperands<'a>),
     ScaledGemm(ScaledGemmOperands<'a>),
     UpdateScales(UpdateScalesOperands<'a>),
+    Dequantize(DequantizeOperands<'a>),
+    Pad(PadOperands<'a>),
 }
 
 impl<'a> Operands<'a> {
@@ -162,6 +182,8 @@ impl<'a> Operands<'a> {
             Self::Dscales(dscales) => Some(dscales.splits),
             Self::Cast(_) | Self::UpdateScales(_) => None,
             Self::Quantize(quantize) => quantize.splits,
+            Self::Dequantize(dequantize) => dequantize.splits,
+            Self::Pad(pad) => Some(pad.splits),
             Self::ScaledGemm(gemm) => Some(gemm.splits),
         }
     }
@@ -206,6 +228,11 @@ impl<'a> Operands<'a> {
                 optional(quantize.history.map(|history| history.scale));
             }
             Self::UpdateScales(_) => {}
+            Self::Dequantize(dequantize) => {
+                optional(Some(&dequantize.copy.data));
+                optional(Some(&dequantize.copy.scale_inv));
+            }
+            Self::Pad(pad) => optional(Some(pad.source)),
             Self::ScaledGemm(gemm) => {
                 for copy in [gemm.a, gemm.b] {
                     optional(Some(&copy.data));
@@ -227,12 +254,13 @@ impl<'a> Operands<'a> {
     /// Calls `visit` with every tensor that is written.
     fn for_each_output(&self, visit: &mut dyn FnMut(&'a Tensor)) {
         match self {
-            Self::Gemm(GemmOperands { d, .. }) | Self::ScaledGemm(ScaledGemmOperands { d, .. }) => {
-                match *d {
-                    GroupedOperand::Rows(tensor) => visit(tensor),
-                    GroupedOperand::Groups(grouped) => grouped.tensors().iter().for_each(visit),
-                }
-            }
+            Self::Gemm(GemmOperands { d, .. })
+            | Self::ScaledGemm(ScaledGemmOperands { d, .. })
+            | Self::Dequantize(DequantizeOperands { destination: d, .. }) => match *d {
+                GroupedOperand::Rows(tensor) => visit(tensor),
+                GroupedOperand::Groups(grouped) => grouped.tensors().iter().for_each(visit),
+            },
+            Self::Pad(pad) => visit(pad.destination),
             Self::Dbias(dbias) => dbias.db.tensors().iter().for_each(visit),
             Self::Dscales(dscales) => visit(dscales.dscales),
             Self::Cast(cast) => visit(cast.destination),
@@ -335,7 +363,8 @@ impl<'a> Operands<'a> {
                 operand(&gemm.d);
                 gemm.bias.into_iter().for_each(visit);
             }
-            Self::UpdateScales(_) => {}
+            Self::Dequantize(dequantize) => operand(&dequantize.destination),
+            Self::UpdateScales(_) | Self::Pad(_) => {}
         }
     }
 }

@@ -3,7 +3,10 @@
 pub use grouped_linear_kernels::abi::Pass;
 use grouped_linear_kernels::variants::Role;
 
-use super::{MAX_GROUPS, QuantizeProblem, ScaledGemmProblem, UpdateScalesProblem};
+use super::{
+    DequantizeProblem, MAX_GROUPS, PadProblem, QuantizeProblem, ScaledGemmProblem,
+    UpdateScalesProblem,
+};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Direction, TensorSpec};
 
@@ -112,6 +115,10 @@ pub enum Problem {
     ScaledGemm(ScaledGemmProblem),
     /// The next scales of delayed scaling.
     UpdateScales(UpdateScalesProblem),
+    /// The way back from quantization.
+    Dequantize(DequantizeProblem),
+    /// Groups padded, or not any more.
+    Pad(PadProblem),
 }
 
 impl From<GemmProblem> for Problem {
@@ -123,6 +130,18 @@ impl From<GemmProblem> for Problem {
 impl From<QuantizeProblem> for Problem {
     fn from(problem: QuantizeProblem) -> Self {
         Self::Quantize(problem)
+    }
+}
+
+impl From<DequantizeProblem> for Problem {
+    fn from(problem: DequantizeProblem) -> Self {
+        Self::Dequantize(problem)
+    }
+}
+
+impl From<PadProblem> for Problem {
+    fn from(problem: PadProblem) -> Self {
+        Self::Pad(problem)
     }
 }
 
@@ -177,6 +196,10 @@ impl Problem {
             Self::Dscales(dscales) => (vec![dscales.rows], DType::F32),
             Self::Cast(cast) => (vec![cast.parts, cast.part_len], cast.output),
             Self::UpdateScales(update) => (vec![update.groups], DType::F32),
+            Self::Dequantize(dequantize) => {
+                (dequantize.source.copy(Direction::Rowwise).data.shape, dequantize.output)
+            }
+            Self::Pad(pad) => (vec![pad.output_rows(), pad.columns], pad.dtype),
             // The data of one copy; QuantizedSpec has the shapes of all tensors.
             Self::Quantize(quantize) => {
                 let spec = quantize.destination;
@@ -210,6 +233,8 @@ impl Problem {
             Self::Quantize(quantize) => quantize.check(),
             Self::ScaledGemm(scaled) => scaled.check(),
             Self::UpdateScales(update) => update.check(),
+            Self::Dequantize(dequantize) => dequantize.check(),
+            Self::Pad(pad) => pad.check(),
         }
     }
 }

@@ -4,6 +4,7 @@ use grouped_linear_kernels::abi::GroupTable;
 use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
 use grouped_linear_kernels::variants::Role;
 
+use super::movement::walking;
 use super::problem::{check_float, check_sizes};
 use super::{GpuTarget, LaunchPlan, PlannedKernel, WorkspaceMap, row};
 use crate::error::{Error, Result};
@@ -124,23 +125,24 @@ impl QuantizeProblem {
         self.destination.source.columns().div_ceil(COLUMN_BLOCK as usize)
     }
 
-    pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
-        let Self { destination: QuantizedSpec { groups, source, format, .. }, scales, .. } = *self;
-        let tiles = (self.row_blocks() * self.column_blocks()) as u64;
+    /// Blocks of 128 × 128, of all groups.
+    pub(super) fn tiles(&self) -> Result<u64> {
+        let tiles = self.row_blocks() as u64 * self.column_blocks() as u64;
         if tiles > i32::MAX as u64 {
             return Err(Error::unsupported(format!(
-                "{tiles} blocks of 128 x 128 were asked for, a launch can count 2^31-1; split the tensor"
+                "{tiles} blocks of 128 x 128 were asked for, a launch can count 2^31-1; split the \
+                 tensor"
             )));
         }
-        // As many blocks as the device holds at once walk over the tiles.
-        let walking = |role| -> Result<PlannedKernel> {
-            let held = u64::from(row(role)?.blocks_per_multiprocessor());
-            let blocks = tiles.min(held * u64::from(gpu.multiprocessors)) as u32;
-            Ok(PlannedKernel { role, grid: [blocks, 1] })
-        };
-        let kernel = walking(Role::QuantizeFp8(format.blocks))?;
+        Ok(tiles)
+    }
+
+    pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
+        let Self { destination: QuantizedSpec { groups, source, format, .. }, scales, .. } = *self;
+        let tiles = self.tiles()?;
+        let kernel = walking(Role::QuantizeFp8(format.blocks), tiles, gpu)?;
         let amax = match scales {
-            ScaleSource::Own => Some(walking(Role::AmaxTiles)?),
+            ScaleSource::Own => walking(Role::AmaxTiles, tiles, gpu)?,
             ScaleSource::Given => None,
         };
         let whole = format.blocks == Blocks::Tensor;
@@ -155,10 +157,9 @@ impl QuantizeProblem {
             }
         };
         Ok(LaunchPlan {
-            kernel: (tiles > 0).then_some(kernel),
+            kernel,
             reduce,
-            scales: whole
-                .then_some(ScalesPlan { amax: amax.filter(|_| tiles > 0), groups: groups_plan }),
+            scales: whole.then_some(ScalesPlan { amax, groups: groups_plan }),
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
             workspace: self.workspace(tiles as usize),

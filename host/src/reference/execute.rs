@@ -33,6 +33,10 @@ pub(crate) fn execute(plan: &Plan, operands: &Operands<'_>) -> Result<()> {
         (Problem::ScaledGemm(problem), Operands::ScaledGemm(operands)) => {
             low_precision::scaled_gemm(problem, operands)
         }
+        (Problem::Dequantize(problem), Operands::Dequantize(operands)) => {
+            low_precision::dequantize(problem, operands)
+        }
+        (Problem::Pad(problem), Operands::Pad(operands)) => low_precision::pad(problem, operands),
         (Problem::UpdateScales(problem), Operands::UpdateScales(operands)) => {
             low_precision::update_scales(problem, operands)
         }

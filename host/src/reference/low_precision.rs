@@ -13,8 +13,9 @@ use crate::gemm::scaled::directions;
 use crate::numerics::scale::{DelayedScaling, ScaleKind, ScaleRule, scale_inverse};
 use crate::numerics::{Direction, Float8Format};
 use crate::plan::{
-    GroupedOperand, Pass, QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands,
-    ScaledGemmProblem, UpdateScalesOperands, UpdateScalesProblem,
+    DequantizeOperands, DequantizeProblem, GroupedOperand, PadOperands, PadProblem, Padding, Pass,
+    QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
+    UpdateScalesOperands, UpdateScalesProblem,
 };
 use crate::recipe::{Blocks, Format};
 use crate::splits::Splits;
@@ -141,6 +142,46 @@ pub(super) fn update_scales(
     write(operands.history.history, &history)?;
     write(operands.history.scale, &scales)?;
     write(operands.history.scale_inv, &inverses)
+}
+
+/// One copy, back in the shape of its source.
+pub(super) fn dequantize(
+    problem: &DequantizeProblem,
+    operands: &DequantizeOperands<'_>,
+) -> Result<()> {
+    let offsets = offsets(problem.source, operands.splits)?.unwrap_or_else(|| vec![0]);
+    let values = restore(operands.copy, operands.spec, problem.direction, &offsets)?;
+    match operands.destination {
+        GroupedOperand::Rows(tensor) => {
+            let live = offsets[offsets.len() - 1] * problem.source.source.columns();
+            write(tensor, &values[..live])
+        }
+        GroupedOperand::Groups(tensor) => write_groups(tensor, &values),
+    }
+}
+
+/// Groups with padding, or without again.
+pub(super) fn pad(problem: &PadProblem, operands: &PadOperands<'_>) -> Result<()> {
+    let offsets = row_offsets(operands.splits, problem.rows)?;
+    let width = problem.columns * problem.dtype.bytes();
+    let (from, mut to) = (read_bytes(operands.source)?, read_bytes(operands.destination)?);
+    let mut padded = 0;
+    for group in offsets.windows(2) {
+        let rows = group[1] - group[0];
+        let end = padded + rows.next_multiple_of(problem.row_align);
+        let token = group[0] * width..group[1] * width;
+        let (live, rest) =
+            (padded * width..(padded + rows) * width, (padded + rows) * width..end * width);
+        match problem.way {
+            Padding::Pad => {
+                to[live].copy_from_slice(&from[token]);
+                to[rest].fill(0);
+            }
+            Padding::Unpad => to[token].copy_from_slice(&from[live]),
+        }
+        padded = end;
+    }
+    store(operands.destination, &to)
 }
 
 /// A product of what the operands stand for, in FP32.

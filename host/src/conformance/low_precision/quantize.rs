@@ -12,12 +12,14 @@ use super::super::rows::RowPattern;
 use super::super::run::{grouped, splits};
 use crate::backend::{Device, Stream};
 use crate::error::Result;
-use crate::functional::{Accumulate, DbiasSink, QuantizeArgs, QuantizeSource, quantize};
-use crate::grouped_linear::DelayedState;
-use crate::recipe::{AmaxChoice, Blocks, DelayedScaling, Format, ScaleRule};
-use crate::tensor::{
-    DType, Direction, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
+use crate::functional::{
+    Accumulate, DbiasSink, DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, pad, quantize,
+    unpad,
 };
+use crate::grouped_linear::DelayedState;
+use crate::plan::{PadProblem, Padding};
+use crate::recipe::{AmaxChoice, Blocks, DelayedScaling, Format, ScaleRule};
+use crate::tensor::{DType, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor};
 
 /// What is quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -200,6 +202,17 @@ pub(super) fn run(case: &QuantizeCase, device: &Device) -> Result<(), String> {
             compare_sums(case, got, want)?;
             continue;
         }
+        if let Some(dtype) = restored_type(case, name) {
+            let pairs = decode(got, dtype).into_iter().zip(decode(want, dtype));
+            // Which NaN a NaN becomes, the engines do not agree on.
+            let same = |(got, want): (f32, f32)| {
+                got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()
+            };
+            if let Some(index) = pairs.map(same).position(|same| !same) {
+                return Err(format!("{name}: element {index} differs from the CPU's"));
+            }
+            continue;
+        }
         let wrong: Vec<usize> = (0..want.len()).filter(|&i| want[i] != got[i]).collect();
         let Some(&first) = wrong.first() else { continue };
         return Err(format!(
@@ -215,6 +228,18 @@ pub(super) fn run(case: &QuantizeCase, device: &Device) -> Result<(), String> {
 
 /// Name of the sums of columns among the outputs.
 const DB: &str = "db";
+
+/// The type of an output that was restored.
+fn restored_type(case: &QuantizeCase, name: &str) -> Option<DType> {
+    let dtype = match case.source {
+        SourceCase::Tokens(..) => DType::F32,
+        SourceCase::Weights(..) => DType::Bf16,
+    };
+    name.ends_with(RESTORED).then_some(dtype)
+}
+
+/// Last word of the names of outputs that were restored.
+const RESTORED: &str = "restored";
 
 /// Sums of up to some hundred numbers of about one.
 fn compare_sums(case: &QuantizeCase, got: &[u8], want: &[u8]) -> Result<(), String> {
@@ -285,9 +310,7 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
     let [rowwise, columnwise] = case.copies;
     let spec = QuantizedSpec { groups, source, format: case.format, rowwise, columnwise };
     let mut destination = QuantizedTensor::empty(stream, spec)?;
-    for tensor in destination.tensors() {
-        tensor.clone().write_bytes(stream, &vec![POISON; tensor.byte_len()])?;
-    }
+    destination.tensors().try_for_each(|tensor| poison(stream, tensor))?;
     let flag = case.flag.map(|flag| Tensor::from_slice(stream, &[1], &[flag])).transpose()?;
     let delayed = case.history.map(|steps| history(stream, case, steps, groups)).transpose()?;
     let mut db = case
@@ -298,6 +321,7 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
         })
         .transpose()?;
 
+    let mut moved = Vec::new();
     match case.source {
         SourceCase::Tokens(_, tail) => {
             let live: usize = counts.iter().sum();
@@ -309,6 +333,25 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
             let source = QuantizeSource::Tokens(&x, &splits);
             let args = args(case, source, flag.as_ref(), delayed.as_ref(), db.as_mut());
             quantize(stream, args, &mut destination)?;
+            for direction in destination.directions() {
+                let mut restored = poisoned(stream, x.shape(), DType::F32)?;
+                let sink = DequantizeSink::Tokens(&mut restored, &splits);
+                dequantize(stream, &destination, direction, sink)?;
+                moved.push((format!("{direction:?} {RESTORED}"), restored));
+            }
+            let padding = PadProblem {
+                way: Padding::Pad,
+                groups,
+                rows: live + tail,
+                columns,
+                dtype,
+                row_align: 48,
+            };
+            let mut padded = poisoned(stream, &[padding.padded_rows(), columns], dtype)?;
+            pad(stream, &x, &splits, padding.row_align, &mut padded)?;
+            let mut back = poisoned(stream, x.shape(), dtype)?;
+            unpad(stream, &padded, &splits, padding.row_align, &mut back)?;
+            moved.extend([("padded".to_owned(), padded), ("unpadded".to_owned(), back)]);
         }
         SourceCase::Weights(layout, groups, rows) => {
             let values = values(&mut generator, groups * rows, columns, dtype, false);
@@ -316,6 +359,14 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
             let source = QuantizeSource::Weights(&weights);
             let args = args(case, source, flag.as_ref(), delayed.as_ref(), None);
             quantize(stream, args, &mut destination)?;
+            for direction in destination.directions() {
+                let restored = poisoned(stream, &[groups, rows, columns], DType::Bf16)?;
+                let mut restored = GroupedTensor::packed(restored)?;
+                let sink = DequantizeSink::Weights(&mut restored);
+                dequantize(stream, &destination, direction, sink)?;
+                let name = format!("{direction:?} {RESTORED}");
+                moved.extend(restored.as_packed().map(|tensor| (name, tensor.clone())));
+            }
         }
     }
 
@@ -326,7 +377,10 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
         outputs.push((name.to_owned(), bytes));
         Ok(())
     };
-    for direction in [Direction::Rowwise, Direction::Columnwise] {
+    for (name, tensor) in &moved {
+        read(name, tensor)?;
+    }
+    for direction in destination.directions() {
         let Some(copy) = destination.copy(direction) else { continue };
         read(&format!("{direction:?} data"), &copy.data)?;
         read(&format!("{direction:?} scale_inv"), &copy.scale_inv)?;
@@ -343,6 +397,16 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
         read(DB, tensor)?;
     }
     Ok(outputs)
+}
+
+fn poison(stream: &Stream, tensor: &Tensor) -> Result<()> {
+    tensor.clone().write_bytes(stream, &vec![POISON; tensor.byte_len()])
+}
+
+fn poisoned(stream: &Stream, shape: &[usize], dtype: DType) -> Result<Tensor> {
+    let tensor = Tensor::empty(stream, shape, dtype)?;
+    poison(stream, &tensor)?;
+    Ok(tensor)
 }
 
 fn args<'a>(
