@@ -19,3 +19,20 @@ pub fn opaque(value: u32) -> u32 {
     };
     same
 }
+
+/// As [`opaque`], of eight bytes: `mov.b64`. A condition made from the result is asked where it
+/// stands, so that no loop is written twice for its answers.
+#[inline(always)]
+pub fn opaque_u64(value: u64) -> u64 {
+    let same: u64;
+    // SAFETY: copies a register.
+    unsafe {
+        ptx!(
+            "mov.b64 {same}, {value};",
+            same = out(reg64) same,
+            value = in(reg64) value,
+            options(nomem, nostack, preserves_flags)
+        )
+    };
+    same
+}

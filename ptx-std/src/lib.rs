@@ -14,6 +14,7 @@
 //! | [`mma`] | matrix products by a warp, operands in registers |
 //! | [`memory`] | shared memory by address, wide and read-only global accesses, asynchronous copies, atomics |
 //! | [`convert`] | rounding between binary32 and the 16- and 8-bit formats; fused multiply-add |
+//! | [`convert_small`] | FP8 to binary16, packed 16-bit arithmetic, bytes of registers |
 //!
 //! # How a wrapper is made
 //!
@@ -85,6 +86,7 @@ macro_rules! param_address {
 
 // The modules come after the macros, which they use by textual scope.
 pub mod convert;
+pub mod convert_small;
 pub mod hint;
 pub mod mbarrier;
 pub mod memory;

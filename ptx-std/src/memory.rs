@@ -13,11 +13,13 @@
 mod asynchronous;
 mod conditional;
 mod global;
+mod narrow;
 mod shared;
 mod system;
 
 pub use asynchronous::*;
 pub use conditional::*;
 pub use global::*;
+pub use narrow::*;
 pub use shared::*;
 pub use system::*;
