@@ -3,6 +3,7 @@
 //!
 //! All device addresses are plain `u64`; zero means "absent" where a field says so.
 
+pub mod mx;
 pub mod pad;
 pub mod quantize;
 pub mod scaled;

@@ -4,6 +4,7 @@ use crate::abi::DBIAS_SEGMENT_ROWS;
 use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK};
 use crate::abi::scaled::Scaling;
 use crate::gemm::{simt, sm90};
+use crate::quantize::mx::{amax, dequantize, mxfp8, nvfp4, swizzle};
 use crate::quantize::{cast, fp8, pad};
 use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role};
 use crate::{reduce, setup};
@@ -36,6 +37,21 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && m == ROW_BLOCK
                 && n == COLUMN_BLOCK
         }
+        Role::QuantizeMxfp8(_) => {
+            threads == mxfp8::THREADS && shared >= mxfp8::SHARED_BYTES && m == 128 && n == 128
+        }
+        Role::QuantizeNvfp4(..) => {
+            threads == nvfp4::THREADS && shared >= nvfp4::SHARED_BYTES && m == 128 && n == 128
+        }
+        Role::DequantizeMxfp8 | Role::DequantizeNvfp4 => {
+            threads == dequantize::THREADS && m == 128 && n == 128
+        }
+        Role::SwizzleScales => threads == swizzle::THREADS && m == 128 && n == 128,
+        Role::Nvfp4TileAmax(_) => {
+            threads == amax::TILE_THREADS && shared >= amax::SHARED_BYTES && m == 128 && n == 128
+        }
+        Role::Nvfp4GroupAmax => threads == amax::THREADS && shared >= amax::SHARED_BYTES,
+        Role::Nvfp4RowAmax => threads == amax::THREADS && m == amax::ROWS_OF_BLOCK,
         Role::PadRows | Role::UnpadRows => threads == pad::THREADS && m == pad::THREADS / 32,
         Role::PointerSetup => threads == setup::THREADS && shared >= setup::SHARED_BYTES,
         Role::DbiasPartial => {

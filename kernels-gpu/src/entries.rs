@@ -7,6 +7,10 @@
 
 use ptx_std::param_address;
 
+use crate::abi::mx::{
+    MxDequantizeArgs, Mxfp8Args, Nvfp4Args, Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs,
+    Nvfp4TileAmaxArgs, SwizzleArgs,
+};
 use crate::abi::pad::PadArgs;
 use crate::abi::quantize::{DequantizeArgs, QuantizeArgs, ScaleArgs};
 use crate::abi::scaled::ScaledGemmArgs;
@@ -14,6 +18,7 @@ use crate::abi::{CastArgs, DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
 use crate::gemm::element::{Bf16, E4m3, E5m2, F16, F32};
 use crate::gemm::sm90::fp8::{Reduction, Rows, Square, Tensor, Vector};
 use crate::gemm::sm90::schedule::{Dgrad, Fprop, Wgrad};
+use crate::quantize::mx::nvfp4::{General, Lines, Squares};
 
 ptx_std::declare_shared_memory!();
 

@@ -2,6 +2,10 @@
 //! device to `extern "ptx-kernel"` functions (in `entries.rs`), on the host to [`KERNELS`], so that
 //! names, threads, shared-memory bytes and tiles cannot disagree.
 
+use crate::abi::mx::{
+    MxDequantizeArgs, Mxfp8Args, Nvfp4Args, Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs,
+    Nvfp4TileAmaxArgs, Nvfp4Way, SwizzleArgs,
+};
 use crate::abi::pad::PadArgs;
 use crate::abi::quantize::{Blocks, DequantizeArgs, QUANTIZE_BLOCKS, QuantizeArgs, ScaleArgs};
 use crate::abi::scaled::{Accumulation, ScaledGemmArgs, Scaling};
@@ -45,6 +49,22 @@ pub enum Role {
     QuantizeFp8(Blocks),
     /// From FP8.
     DequantizeFp8,
+    /// To MXFP8, from this type.
+    QuantizeMxfp8(ElementType),
+    /// From MXFP8.
+    DequantizeMxfp8,
+    /// Block scales of MXFP8 and NVFP4 from one order to the other.
+    SwizzleScales,
+    /// Largest magnitudes of tiles for NVFP4, of this type, as they are and transformed.
+    Nvfp4TileAmax(ElementType),
+    /// Largest magnitudes of groups from those of their tiles.
+    Nvfp4GroupAmax,
+    /// Largest magnitudes of rows.
+    Nvfp4RowAmax,
+    /// To NVFP4 in this way, from this type.
+    QuantizeNvfp4(Nvfp4Way, ElementType),
+    /// From NVFP4.
+    DequantizeNvfp4,
     /// Tokens to padded groups.
     PadRows,
     /// Tokens from padded groups.
@@ -94,6 +114,11 @@ impl Kernel {
         match self.role {
             Role::AmaxTiles | Role::QuantizeFp8(_) => QUANTIZE_BLOCKS,
             Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
+            Role::QuantizeMxfp8(_) => 2,
+            Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
+            Role::QuantizeNvfp4(_, ElementType::F32) | Role::Nvfp4TileAmax(ElementType::F32) => 2,
+            Role::QuantizeNvfp4(..) => 3,
+            Role::Nvfp4TileAmax(_) => 4,
             _ => 1,
         }
     }
@@ -121,6 +146,45 @@ macro_rules! variants {
                 role: Role::QuantizeFp8(Blocks::Square), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" dequantize(DequantizeArgs) = $crate::quantize::fp8::dequantize::run,
                 role: Role::DequantizeFp8, threads: 256, cluster: 1, shared: 16_928, tile: (128, 128, 1);
+
+            "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_bf16(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<Bf16>,
+                role: Role::QuantizeMxfp8(ElementType::Bf16), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);
+            "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_f16(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<F16>,
+                role: Role::QuantizeMxfp8(ElementType::F16), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);
+            "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_f32(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<F32>,
+                role: Role::QuantizeMxfp8(ElementType::F32), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);
+            "module-quantize-mxfp8" "quantize_mxfp8" mxfp8_dequantize(MxDequantizeArgs) = $crate::quantize::mx::dequantize::mxfp8,
+                role: Role::DequantizeMxfp8, threads: 256, cluster: 1, shared: 0, tile: (128, 128, 1);
+            "module-quantize-mxfp8" "quantize_mxfp8" swizzle_scales(SwizzleArgs) = $crate::quantize::mx::swizzle::run,
+                role: Role::SwizzleScales, threads: 256, cluster: 1, shared: 0, tile: (128, 128, 1);
+
+            "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_tile_amax_bf16(Nvfp4TileAmaxArgs) = $crate::quantize::mx::amax::tile_amax::<Bf16>,
+                role: Role::Nvfp4TileAmax(ElementType::Bf16), threads: 128, cluster: 1, shared: 64, tile: (128, 128, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_tile_amax_f16(Nvfp4TileAmaxArgs) = $crate::quantize::mx::amax::tile_amax::<F16>,
+                role: Role::Nvfp4TileAmax(ElementType::F16), threads: 128, cluster: 1, shared: 64, tile: (128, 128, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_tile_amax_f32(Nvfp4TileAmaxArgs) = $crate::quantize::mx::amax::tile_amax::<F32>,
+                role: Role::Nvfp4TileAmax(ElementType::F32), threads: 128, cluster: 1, shared: 64, tile: (128, 128, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_group_amax(Nvfp4GroupAmaxArgs) = $crate::quantize::mx::amax::group_amax,
+                role: Role::Nvfp4GroupAmax, threads: 256, cluster: 1, shared: 64, tile: (1, 1, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_row_amax(Nvfp4RowAmaxArgs) = $crate::quantize::mx::amax::row_amax,
+                role: Role::Nvfp4RowAmax, threads: 256, cluster: 1, shared: 0, tile: (8, 1, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_lines_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Lines, Bf16>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::Lines, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Squares, Bf16>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_f16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Squares, F16>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::F16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_f32(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Squares, F32>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::F32), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_dequantize(MxDequantizeArgs) = $crate::quantize::mx::dequantize::nvfp4,
+                role: Role::DequantizeNvfp4, threads: 256, cluster: 1, shared: 0, tile: (128, 128, 1);
+
+            "module-quantize-nvfp4-general" "quantize_nvfp4_general" quantize_nvfp4_general_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<General, Bf16>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::General, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4-general" "quantize_nvfp4_general" quantize_nvfp4_general_f16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<General, F16>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::General, ElementType::F16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4-general" "quantize_nvfp4_general" quantize_nvfp4_general_f32(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<General, F32>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::General, ElementType::F32), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
 
             "module-pad" "pad" pad_rows(PadArgs) = $crate::quantize::pad::pad,
                 role: Role::PadRows, threads: 256, cluster: 1, shared: 0, tile: (8, 1, 1);

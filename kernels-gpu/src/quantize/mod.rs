@@ -6,4 +6,5 @@
 
 pub mod cast;
 pub mod fp8;
+pub mod mx;
 pub mod pad;

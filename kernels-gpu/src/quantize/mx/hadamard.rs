@@ -1,0 +1,52 @@
+//! The random Hadamard transform of NVFP4, of 16 rows of a column.
+
+use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2, fma};
+use ptx_std::convert_small::max_bf16x2;
+
+use super::unroll::{array8, each8, each16};
+
+/// The signs that values get before the transform: those whose bit is set are negated.
+const SIGN_MASK: u32 = 0xd7e8;
+
+/// `v · diag(signs) · H₁₆ / 4`, with `H₁₆` the Hadamard matrix of Sylvester's construction, rounded
+/// to BF16 pairs. In FP32 with this order of operations: multiply by ±¼, then add and subtract
+/// values at distance 1, then 2, 4 and 8.
+#[inline(always)]
+pub fn transform(values: [f32; 16]) -> [u32; 8] {
+    let factor = |i: usize| if SIGN_MASK >> i & 1 == 1 { -0.25 } else { 0.25 };
+    // Products with a quarter are exact, so that the first sums may be fused with half of them.
+    let mut v = values;
+    each8(|pair| {
+        let (i, j) = (2 * pair, 2 * pair + 1);
+        let left = v[i] * factor(i);
+        (v[i], v[j]) = (fma(v[j], factor(j), left), fma(v[j], -factor(j), left));
+    });
+    butterflies::<2>(&mut v);
+    butterflies::<4>(&mut v);
+    butterflies::<8>(&mut v);
+    array8(|i| f32_to_bf16x2(v[2 * i], v[2 * i + 1]))
+}
+
+/// Adds and subtracts values at this distance.
+#[inline(always)]
+fn butterflies<const DISTANCE: usize>(v: &mut [f32; 16]) {
+    each16(|i| {
+        if i & DISTANCE == 0 {
+            let (left, right) = (v[i], v[i + DISTANCE]);
+            v[i] = left + right;
+            v[i + DISTANCE] = left - right;
+        }
+    });
+}
+
+/// The largest magnitude of sixteen BF16 numbers; NaNs do not count, and alone give NaN.
+#[inline(always)]
+pub fn largest_of_pairs(pairs: [u32; 8]) -> f32 {
+    let [a, b, c, d, e, f, g, h] = array8(|i| pairs[i] & 0x7fff_7fff);
+    let (upper, lower) = (
+        max_bf16x2(max_bf16x2(a, b), max_bf16x2(c, d)),
+        max_bf16x2(max_bf16x2(e, f), max_bf16x2(g, h)),
+    );
+    let [low, high] = bf16x2_to_f32(max_bf16x2(upper, lower));
+    low.max(high)
+}

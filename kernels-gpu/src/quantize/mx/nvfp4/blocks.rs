@@ -1,0 +1,121 @@
+//! Blocks: their scales, and their elements' codes.
+
+use ptx_std::convert::bf16x2_to_f32;
+use ptx_std::convert_small::min_bf16x2;
+use ptx_std::hint::{opaque, opaque_u64};
+
+use super::super::e2m1::{Codes, Signs, numbers};
+use super::super::hadamard::{largest_of_pairs, transform};
+use super::super::philox::Random;
+use super::super::scaling::{Scaling, round};
+use super::super::source::{CHUNK, largest};
+use super::super::unroll::{array4, array8, array16};
+use super::shared::collect_line;
+use super::work::Work;
+use crate::abi::mx::NVFP4_BLOCK;
+
+/// A block's scale: its code, its value, and by what elements are multiplied.
+#[derive(Clone, Copy)]
+pub(super) struct BlockScale {
+    pub code: u32,
+    pub scale: f32,
+    pub factor: f32,
+}
+
+/// The scales of four blocks.
+#[inline(always)]
+pub(super) fn block_scales(scaling: &Scaling, amax: [f32; 4]) -> [BlockScale; 4] {
+    let (codes, scales) = round(array4(|i| scaling.block_scale(amax[i])));
+    array4(|i| BlockScale {
+        code: codes >> (8 * i) & 0xff,
+        scale: scales[i],
+        factor: scaling.factor(scales[i]),
+    })
+}
+
+/// The random numbers of a copy, if it is rounded at random.
+#[inline(always)]
+pub(super) unsafe fn random(work: &Work<'_>, columnwise: bool) -> Option<Random> {
+    let address = opaque_u64(work.args.random);
+    // SAFETY: the launcher's contract.
+    if address == 0 { None } else { Some(unsafe { Random::load(address, columnwise) }) }
+}
+
+/// The codes and signs of eight neighbours, none of them NaN; `number` is that of their block of
+/// random numbers.
+#[inline(always)]
+pub(super) fn encode(
+    values: [f32; 8],
+    factor: f32,
+    random: &Option<Random>,
+    number: u64,
+) -> (Codes, Signs) {
+    let scaled = array8(|i| values[i].abs() * factor);
+    let codes = match random {
+        Some(random) => Codes::stochastic(scaled, random.block(number)),
+        None => Codes::nearest(scaled),
+    };
+    (codes, Signs::of(values))
+}
+
+/// A column of a thread: the codes of its sixteen rows, as they are stored, and their scale.
+#[derive(Clone, Copy)]
+pub(super) struct Column {
+    pub codes: [u32; 2],
+    pub scale: f32,
+}
+
+/// What is quantized of a column, its upper and its lower eight rows, where NaN becomes infinite;
+/// and the largest magnitude.
+#[inline(always)]
+pub(super) fn column_halves(work: &Work<'_>, values: [f32; 16]) -> ([[f32; 8]; 2], f32) {
+    let halves = |v: [f32; 16]| [array8(|i| v[i]), array8(|i| v[i + 8])];
+    let amax = |v: [f32; 16]| largest(array8(|i| v[i].abs().max(v[i + 8].abs())));
+    if work.args.transform != 0 {
+        let pairs = transform(values);
+        let numbers = array8(|i| min_bf16x2(pairs[i], INFINITIES));
+        (halves(widen(numbers)), largest_of_pairs(pairs))
+    } else {
+        (halves(values).map(numbers), amax(values))
+    }
+}
+
+/// Rounds and collects a column.
+#[inline(always)]
+pub(super) unsafe fn put_column(
+    work: &Work<'_>,
+    column: u32,
+    [first, second]: [[f32; 8]; 2],
+    block: &BlockScale,
+    random: &Option<Random>,
+) -> Column {
+    let (line, row, pitch) = work.transposed();
+    let column_in_tile = work.column + column;
+    let index =
+        (line + u64::from(column_in_tile)) * pitch + row + u64::from(work.band * NVFP4_BLOCK);
+    let number = index / u64::from(CHUNK);
+    let low = encode(first, block.factor, random, number);
+    let high = encode(second, block.factor, random, number + 1);
+    let codes = [low.0.signed(low.1), high.0.signed(high.1)];
+    // SAFETY: the block is this thread's.
+    unsafe {
+        work.column_collector().put(column, block.code);
+        collect_line(column_in_tile, work.band, codes);
+    }
+    Column { codes, scale: block.scale }
+}
+
+/// Two infinities in BF16.
+const INFINITIES: u32 = 0x7f80_7f80;
+
+/// BF16 pairs as numbers.
+#[inline(always)]
+fn widen(pairs: [u32; 8]) -> [f32; 16] {
+    array16(|i| bf16x2_to_f32(pairs[i / 2])[i % 2])
+}
+
+/// 2, unknown to the compiler, which would write such a loop's body twice.
+#[inline(always)]
+pub(super) fn twice() -> u32 {
+    opaque(2)
+}

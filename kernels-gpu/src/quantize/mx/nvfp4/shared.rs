@@ -1,0 +1,70 @@
+//! What goes through shared memory beside the scales: the codes of the transposed copy, and the
+//! columns' sums.
+
+use ptx_std::memory::{
+    load_shared_u64, shared_base, store_shared_f32, store_shared_u64, store_u32x2_if,
+};
+
+use super::super::source::Source;
+use super::super::tiles::COLUMNS;
+use super::super::unroll::{each8, each16};
+use super::work::Work;
+use super::{BANDS, LINE_BYTES, SUMS, THREADS};
+use crate::abi::mx::NVFP4_BLOCK;
+
+/// Where eight bytes of codes of a column of a tile are collected. Columns that lie eight apart,
+/// and those of the other half of the tile, are kept in different banks.
+#[inline(always)]
+unsafe fn line_address(column: u32, band: u32) -> u32 {
+    let line = column ^ column >> 6 & 1;
+    let unit = (band ^ column >> 3) % BANDS;
+    // SAFETY: the shared memory is declared.
+    unsafe { shared_base() + line * LINE_BYTES + unit * 8 }
+}
+
+/// Collects the codes of a columnwise block.
+#[inline(always)]
+pub(super) unsafe fn collect_line(column: u32, band: u32, [low, high]: [u32; 2]) {
+    // SAFETY: each block is one thread's.
+    unsafe {
+        let codes = u64::from(high) << 32 | u64::from(low);
+        store_shared_u64(line_address(column, band), codes);
+    }
+}
+
+/// Stores the transposed codes of a tile: eight lanes a column.
+#[inline(always)]
+pub(super) unsafe fn store_transposed(work: &Work<'_>, data: u64, thread: u32) {
+    let tile = work.tile;
+    let (line, row, pitch) = work.transposed();
+    let band = thread % BANDS;
+    // Groups of tokens are padded to whole tiles.
+    let live = work.tokens || band * NVFP4_BLOCK < tile.rows_left();
+    let mut column = thread / BANDS;
+    while column < COLUMNS {
+        let index = (line + u64::from(column)) * pitch + row + u64::from(band * NVFP4_BLOCK);
+        let live = live && tile.column + column < work.args.source.columns;
+        // SAFETY: the caller vouches for the tile and for a barrier; a column's blocks are its own.
+        unsafe {
+            let codes = load_shared_u64(line_address(column, band));
+            let codes = [codes as u32, (codes >> 32) as u32];
+            store_u32x2_if(live, data + index / 2, codes);
+        }
+        column += THREADS / BANDS;
+    }
+}
+
+/// Collects the sums of a thread's columns.
+#[inline(always)]
+pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>, chunks: &[S::Chunk; 16]) {
+    let mut sums = [0.0; 8];
+    each16(|i| {
+        let values = S::values(chunks[i]);
+        each8(|j| sums[j] += values[j]);
+    });
+    // SAFETY: the places are this thread's.
+    unsafe {
+        let first = shared_base() + SUMS + 4 * (work.band * COLUMNS + work.column);
+        each8(|i| store_shared_f32(first + 4 * i as u32, sums[i]));
+    }
+}

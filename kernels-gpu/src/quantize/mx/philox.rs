@@ -1,0 +1,62 @@
+//! Random numbers by counter: Philox 4×32 with ten rounds (Salmon et al., "Parallel random numbers:
+//! as easy as 1, 2, 3", 2011). A number depends on its key and its counter alone, so it does not
+//! matter which thread draws it, nor when.
+
+use ptx_std::convert_small::multiply_wide;
+use ptx_std::memory::load_constant_u64;
+
+const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
+const KEY_STEPS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
+const ROUNDS: u32 = 10;
+
+/// The four words of a counter under a key, lowest word first.
+#[inline(always)]
+fn philox4x32(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
+    let [mut a, mut b, mut c, mut d] = counter;
+    for round in 0..ROUNDS {
+        let left = multiply_wide(MULTIPLIERS[0], a);
+        let right = multiply_wide(MULTIPLIERS[1], c);
+        // The keys of all rounds are the same in all threads.
+        let keys = [
+            key[0].wrapping_add(KEY_STEPS[0].wrapping_mul(round)),
+            key[1].wrapping_add(KEY_STEPS[1].wrapping_mul(round)),
+        ];
+        a = right[1] ^ b ^ keys[0];
+        b = right[0];
+        c = left[1] ^ d ^ keys[1];
+        d = left[0];
+    }
+    [a, b, c, d]
+}
+
+/// The random numbers of one copy.
+#[derive(Clone, Copy)]
+pub struct Random {
+    key: [u32; 2],
+    /// The upper half of the counter: the offset, and which copy it is.
+    upper: [u32; 2],
+}
+
+impl Random {
+    /// The numbers of the state at `address`, `u64` seed and `u64` offset.
+    ///
+    /// # Safety
+    ///
+    /// The state is there, and nobody writes it while the kernel runs.
+    #[inline(always)]
+    pub unsafe fn load(address: u64, columnwise: bool) -> Self {
+        // SAFETY: handed to the caller.
+        let (seed, offset) =
+            unsafe { (load_constant_u64(address), load_constant_u64(address + 8)) };
+        let upper = (offset >> 32) as u32 & 0x7fff_ffff | u32::from(columnwise) << 31;
+        Self { key: [seed as u32, (seed >> 32) as u32], upper: [offset as u32, upper] }
+    }
+
+    /// The four words for elements `8 · block` to `8 · block + 7` of the copy, a half-word each,
+    /// the lower half first.
+    #[inline(always)]
+    pub fn block(&self, block: u64) -> [u32; 4] {
+        let counter = [block as u32, (block >> 32) as u32, self.upper[0], self.upper[1]];
+        philox4x32(self.key, counter)
+    }
+}

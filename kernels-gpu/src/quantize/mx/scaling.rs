@@ -1,0 +1,89 @@
+//! The two levels of scales of NVFP4. All arithmetic is FP32 with IEEE rounding, in the order
+//! written here.
+
+use ptx_std::convert::{f16x2_to_f32, f32x4_to_e4m3x4};
+use ptx_std::convert_small::e4m3x4_to_f16x4;
+
+/// The largest value of E2M1.
+const E2M1_MAX: f32 = 6.0;
+/// The largest value of E4M3.
+const E4M3_MAX: f32 = 448.0;
+
+/// The scale of a group, or of a row.
+#[derive(Clone, Copy)]
+pub struct Scaling {
+    /// The largest magnitude.
+    amax: f32,
+    /// To what it is mapped: the bound times 6.
+    product: f32,
+    /// The factor that maps it there.
+    encode: f32,
+    /// One divided by that.
+    decode: f32,
+}
+
+impl Scaling {
+    /// The scale for a largest magnitude and the largest block scale.
+    #[inline(always)]
+    pub fn new(amax: f32, bound: f32) -> Self {
+        let product = bound * E2M1_MAX;
+        let quotient = (product / amax).min(f32::MAX);
+        let encode = if amax == 0.0 || quotient == 0.0 { 1.0 } else { quotient };
+        Self { amax, product, encode, decode: 1.0 / encode }
+    }
+
+    /// By what the value of an exact copy is multiplied to restore the source.
+    #[inline(always)]
+    pub fn scale_inv(amax: f32, bound: f32) -> f32 {
+        amax * (1.0 / (bound * E2M1_MAX))
+    }
+
+    /// What is rounded to E4M3 for a block with this largest magnitude; NaN counts as none.
+    #[inline(always)]
+    pub fn block_scale(&self, block_amax: f32) -> f32 {
+        block_amax.max(0.0) * (self.encode * (1.0 / E2M1_MAX))
+    }
+
+    /// The same for the choice of four over six: the scale that maps the largest magnitude to 6,
+    /// and the one that maps it to 4.
+    #[inline(always)]
+    pub fn block_scales_six_four(&self, block_amax: f32) -> [f32; 2] {
+        let six = block_amax.max(0.0) / E2M1_MAX * self.encode;
+        [six, six * 1.5]
+    }
+
+    /// By what the elements of a block are multiplied.
+    #[inline(always)]
+    pub fn factor(&self, block_scale: f32) -> f32 {
+        (1.0 / (block_scale * self.decode)).min(f32::MAX)
+    }
+
+    /// By what the codes of a block are multiplied.
+    #[inline(always)]
+    pub fn restoring_factor(&self, block_scale: f32) -> f32 {
+        block_scale * self.amax * (1.0 / self.product)
+    }
+
+    /// A restored magnitude, as the choice of four over six takes it.
+    #[inline(always)]
+    pub fn candidate(&self, value: f32, block_scale: f32) -> f32 {
+        value * block_scale * self.amax / self.product
+    }
+}
+
+/// Four block scales: rounded to E4M3, as codes and as numbers. They are not negative, and what is
+/// larger than 448 becomes that.
+#[inline(always)]
+pub fn round(scales: [f32; 4]) -> (u32, [f32; 4]) {
+    let codes = f32x4_to_e4m3x4(scales);
+    (codes, widen(codes))
+}
+
+/// The values of four E4M3 codes.
+#[inline(always)]
+pub fn widen(codes: u32) -> [f32; 4] {
+    let [[a, b], [c, d]] = e4m3x4_to_f16x4(codes).map(f16x2_to_f32);
+    [a, b, c, d]
+}
+
+const _: () = assert!(E4M3_MAX == crate::abi::mx::FULL_BOUND);
