@@ -1,0 +1,83 @@
+//! An emulated GPU with the kernels of one module, and memory for a launch.
+
+use grouped_linear_kernels::abi::ElementType;
+use grouped_linear_kernels::variants::KERNELS;
+use half::{bf16, f16};
+use ptx_emulator::{Arch, LaunchConfig, Machine, ModuleId, Options};
+
+/// What memory holds that nobody has written.
+pub const UNTOUCHED: u8 = 0xa5;
+
+pub struct Bench {
+    machine: Machine,
+    modules: Vec<(String, ModuleId)>,
+}
+
+impl Bench {
+    /// With the kernels of `module`, and events in the order of `seed`.
+    pub fn new(module: &str, seed: u64) -> Self {
+        let options = Options { seed, multiprocessors: 2, ..Options::new(Arch::Sm90a) };
+        let mut bench = Self { machine: Machine::with_options(options), modules: Vec::new() };
+        bench.load(module);
+        bench
+    }
+
+    /// Loads another module, unless it is loaded.
+    pub fn load(&mut self, module: &str) {
+        if self.modules.iter().any(|(name, _)| name == module) {
+            return;
+        }
+        let path = format!("{}/host/ptx/sm_90a/{module}.ptx", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let id = self.machine.load(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+        self.modules.push((module.to_owned(), id));
+    }
+
+    /// Memory with these bytes.
+    pub fn upload(&mut self, bytes: &[u8]) -> u64 {
+        self.machine.upload(bytes).unwrap()
+    }
+
+    /// Memory that nobody has written.
+    pub fn untouched(&mut self, bytes: usize) -> u64 {
+        self.upload(&vec![UNTOUCHED; bytes.max(1)])
+    }
+
+    pub fn read(&self, address: u64, bytes: usize) -> Vec<u8> {
+        self.machine.read_values(address, bytes).unwrap()
+    }
+
+    pub fn read_f32(&self, address: u64, count: usize) -> Vec<f32> {
+        self.machine.read_values(address, count).unwrap()
+    }
+
+    /// Launches a kernel as its row in the table says, and fails with what the emulator reports.
+    pub fn launch<T: bytemuck::NoUninit>(&mut self, name: &str, blocks: u32, args: &T) {
+        let row = KERNELS.iter().find(|row| row.name == name).unwrap();
+        let (_, module) = self.modules.iter().find(|(name, _)| name == row.module).unwrap();
+        let kernel = self.machine.kernel(*module, name).unwrap();
+        let config = LaunchConfig {
+            grid: [blocks, 1, 1],
+            block: [row.threads, 1, 1],
+            cluster: [1, 1, 1],
+            dynamic_shared_bytes: row.shared_bytes,
+        };
+        let launched = self.machine.launch(kernel, &config, bytemuck::bytes_of(args));
+        launched.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+
+    /// Elements of a type, as numbers.
+    pub fn read_elements(&self, address: u64, count: usize, kind: ElementType) -> Vec<f32> {
+        match kind {
+            ElementType::Bf16 => {
+                let values: Vec<bf16> = self.machine.read_values(address, count).unwrap();
+                values.iter().map(|value| value.to_f32()).collect()
+            }
+            ElementType::F16 => {
+                let values: Vec<f16> = self.machine.read_values(address, count).unwrap();
+                values.iter().map(|value| value.to_f32()).collect()
+            }
+            _ => self.read_f32(address, count),
+        }
+    }
+}
