@@ -10,6 +10,7 @@ mod engines;
 mod exact;
 mod inferred;
 mod prepare;
+mod recipes;
 mod streams;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         buffers::TESTS,
         inferred::TESTS,
         prepare::TESTS,
+        recipes::TESTS,
         streams::TESTS,
     ];
     libtest_mimic::run(&Arguments::from_args(), on_engines(&tests.concat())).exit_code()
