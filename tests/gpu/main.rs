@@ -17,6 +17,7 @@ mod kernels;
 mod large;
 mod maps;
 mod memory;
+mod recipes;
 mod replay;
 mod shapes;
 mod streams;
@@ -117,6 +118,7 @@ fn main() -> ExitCode {
         alone::checks(),
         capture::checks(),
         captured::checks(),
+        recipes::checks(),
         streams::checks(),
         large::checks(),
         maps::checks(),
