@@ -156,6 +156,7 @@ impl GroupedLinear {
         )?;
         let columnwise =
             [needs.dw && recipe.keeps_quantized_tokens(), needs.dx && recipe.in_backward()];
+        recipe.check_weights(columnwise[1])?;
         let x = recipe.tokens(stream, Role::Input, x, splits, [true, columnwise[0]])?;
         let weights = recipe.weights(stream, &self.weights, columnwise[1])?;
         let accumulation = recipe.recipe().accumulation(Pass::Fprop);

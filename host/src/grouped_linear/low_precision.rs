@@ -13,6 +13,7 @@ use crate::recipe::{Recipe, Role};
 use crate::splits::Splits;
 use crate::tensor::{
     DType, Direction, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
+    missing_copy,
 };
 
 /// What forward keeps of the tokens, for the gradient of the weights.
@@ -301,6 +302,16 @@ impl LayerRecipe {
         let source = QuantizeSource::Tokens(x, splits);
         quantize(stream, self.args(role, source), &mut quantized)?;
         Ok(quantized)
+    }
+
+    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward.
+    pub(super) fn check_weights(&self, columnwise: bool) -> Result<()> {
+        let Some(weights) = &self.weights else { return Ok(()) };
+        let needed = [Some(Direction::Rowwise), columnwise.then_some(Direction::Columnwise)];
+        match needed.into_iter().flatten().find(|&copy| weights.copy(copy).is_none()) {
+            Some(direction) => Err(missing_copy("weights", direction)),
+            None => Ok(()),
+        }
     }
 
     /// The quantized weights: those given, or the layer's own, quantized now.
