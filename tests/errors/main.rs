@@ -17,6 +17,7 @@ mod fitting;
 mod layer;
 #[path = "../other_device.rs"]
 mod other_device;
+mod recipes;
 mod views;
 
 use std::process::ExitCode;
@@ -432,6 +433,7 @@ fn main() -> ExitCode {
             cache::TESTS,
             device::TESTS,
             elsewhere::TESTS,
+            recipes::TESTS,
             views::TESTS,
         ]
         .concat(),
