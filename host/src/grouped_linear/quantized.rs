@@ -45,7 +45,7 @@ pub struct QuantizeArgs<'a> {
     /// The history that gives the scales instead (delayed scaling).
     pub delayed: Option<&'a DelayedState>,
     /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing is
-    /// written.
+    /// written. Neither with a history nor with the gradient of the bias, which are of every step.
     pub skip: Option<&'a Tensor>,
     /// The gradient of the bias, of tokens.
     pub dbias: Option<DbiasSink<'a>>,
@@ -89,7 +89,8 @@ impl<'a> QuantizeArgs<'a> {
 /// # Errors
 /// Shapes, types or devices that do not fit; features that are no multiples of 16; scales over memory
 /// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap
-/// of what is written; a device without kernels; a driver failure.
+/// of what is written; a flag to skip with a history or with db; a device without kernels; a driver
+/// failure.
 pub fn quantize(
     stream: &Stream,
     args: QuantizeArgs<'_>,
@@ -101,6 +102,12 @@ pub fn quantize(
     destination.check_device("destination", stream)?;
     if let Some(skip) = skip {
         skip.check("skip", &[1], DType::I32, stream)?;
+        if delayed.is_some() || dbias.is_some() {
+            return Err(Error::unsupported(
+                "skip: a flag was given with a history or with db, which would be written all the \
+                 same; leave the flag out",
+            ));
+        }
     }
     let whole = spec.format.blocks == Blocks::Tensor;
     if whole && delayed.is_none() && destination.scale().is_none() {
