@@ -321,6 +321,22 @@ const QUANTIZATIONS: &[Refusal] = &[
     ("a flag in 64 bits", "skip: element type i64", INVALID, |s| {
         quantize_under(s, &Tensor::zeros(s, &[1], DType::I64)?)
     }),
+    ("a flag and a history", "skip: a flag was given with a history", UNSUPPORTED, |s| {
+        let state = DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::E4m3)?;
+        let (x, splits) = (zeros(s, &[ROWS, K])?, Splits::host(&[2, 3])?);
+        let flag = Tensor::zeros(s, &[1], DType::I32)?;
+        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+        let args = QuantizeArgs { delayed: Some(&state), skip: Some(&flag), ..args };
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("a flag and db", "skip: a flag was given with a history or with db", UNSUPPORTED, |s| {
+        let (x, splits) = (zeros(s, &[ROWS, K])?, Splits::host(&[2, 3])?);
+        let (flag, mut db) = (Tensor::zeros(s, &[1], DType::I32)?, grouped(s, &[GROUPS, K])?);
+        let dbias = Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite });
+        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+        let args = QuantizeArgs { dbias, skip: Some(&flag), ..args };
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
     ("a history of another type", "delayed state: it was made for e5m2", INVALID, |s| {
         quantize_delayed(s, E4M3, GROUPS, DType::E5m2)
     }),

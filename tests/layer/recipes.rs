@@ -2,13 +2,14 @@
 //! the same give the same bits. Rows that belong to no group hold NaN throughout.
 
 use grouped_linear::conformance::Generator;
+use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
 use grouped_linear::recipe::{BlockScaling, Blocks, CurrentScaling, Fp8Types, ScaleRule};
-use grouped_linear::recipe::{DelayedScaling, Recipe};
+use grouped_linear::recipe::{DelayedScaling, Recipe, Role};
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, Direction, ForwardOptions,
-    GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, QuantizeWeights, Refresh, Result,
-    RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads, Splits, Stream, Tensor, WeightCache,
-    Wgrad,
+    GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, QuantizeWeights, QuantizedSpec,
+    QuantizedTensor, Refresh, Result, RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads,
+    SourceShape, Splits, Stream, Tensor, WeightCache, Wgrad,
 };
 
 use crate::engines::Test;
@@ -24,6 +25,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: what is kept is as large as inferred", |e, s| kept(s).expect(e)),
     ("recipes: delayed scales are those of the last step", |e, s| golden(s).expect(e)),
     ("recipes: a reduced amax makes the next scale", |e, s| reduced(s).expect(e)),
+    ("recipes: a flag on the device skips all of a quantization", |e, s| skipped(s).expect(e)),
 ];
 
 /// Neither is a multiple of 128.
@@ -438,5 +440,43 @@ fn reduced(stream: &Stream) -> Result<()> {
     assert_eq!(steps[0].1, [448.0 / 9.0, 1.0, 448.0 / 9.0]);
     same_results("reduced", &steps[0].2, &steps[1].2);
     assert!(steps[0].2[0] != steps[2].2[0], "the reduction changed nothing");
+    Ok(())
+}
+
+/// Data and scales are those of before.
+fn skipped(stream: &Stream) -> Result<()> {
+    let (first, second) = (Model::new(stream, DType::Bf16, 8)?, Model::integers(stream, 1.0)?);
+    let mut flag = Tensor::zeros(stream, &[1], DType::I32)?;
+    for (name, recipe) in recipes() {
+        let format = recipe.format(Role::Input);
+        let source = SourceShape::Tokens { rows: ROWS, features: K };
+        let (rowwise, columnwise) = (true, true);
+        let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
+        let mut quantized = QuantizedTensor::empty(stream, spec)?;
+        let mut held = Vec::new();
+        // Written, left, written: the flag alone makes the difference.
+        for (model, skip) in [(&first, 0), (&second, 1), (&second, 0)] {
+            flag.write(stream, &[skip])?;
+            let args = QuantizeArgs::new(QuantizeSource::Tokens(&model.x, &model.splits));
+            let (scale, skip) = (recipe.scale_rule(), Some(&flag));
+            quantize(stream, QuantizeArgs { scale, skip, ..args }, &mut quantized)?;
+            let rowwise = quantized.copy(Direction::Rowwise).expect("rowwise");
+            let columnwise = quantized.copy(Direction::Columnwise).expect("columnwise");
+            held.push([
+                rowwise.data.narrow(0, LIVE)?.to_f32(stream)?,
+                // The first feature of the first group, which begins where it must.
+                columnwise.data.to_f32(stream)?[..SPLITS[0]].to_vec(),
+                rowwise.scale_inv.to_f32(stream)?[..1].to_vec(),
+                columnwise.scale_inv.to_f32(stream)?[..1].to_vec(),
+            ]);
+        }
+        for (index, what) in
+            ["rowwise", "columnwise", "scale", "columnwise scale"].iter().enumerate()
+        {
+            let [before, left, after] = [0, 1, 2].map(|turn: usize| &held[turn][index]);
+            same(format!("{name}: {what}"), left, before);
+            assert!(before != after, "{name}: {what}: nothing changed without the flag");
+        }
+    }
     Ok(())
 }
