@@ -7,7 +7,8 @@ use grouped_linear::functional::{
 };
 use grouped_linear::plan::{Plan, QuantizeProblem, ScaleSource, Target};
 use grouped_linear::recipe::{
-    Accumulation, BlockScaling, Blocks, CurrentScaling, DelayedScaling, Format, Recipe, ScaleRule,
+    Accumulation, BlockScaling, Blocks, CurrentScaling, DelayedScaling, Format, Fp8Types, Recipe,
+    ScaleRule,
 };
 use grouped_linear::{
     Accumulate, BiasUse, Config, DType, DelayedState, DeviceKind, Direction, Error, Factor,
@@ -38,7 +39,7 @@ const N: usize = 48;
 const CONFIG: Config =
     Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::Bf16 };
 const CURRENT: Recipe = Recipe::Current(CurrentScaling {
-    types: grouped_linear::recipe::Fp8Types::Hybrid,
+    types: Fp8Types::Hybrid,
     scale: ScaleRule { power_of_two: false, epsilon: 0.0 },
 });
 
@@ -247,18 +248,6 @@ const WEIGHTS: &[Refusal] = &[
     }),
 ];
 
-/// Quantizes fitting tokens with changed arguments.
-fn quantize_with(
-    stream: &Stream,
-    format: Format,
-    change: impl for<'a> FnOnce(&mut QuantizeArgs<'a>) -> Result<()>,
-) -> Result<()> {
-    let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
-    let mut args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
-    change(&mut args)?;
-    quantize(stream, args, &mut tokens(stream, K, format, BOTH)?)
-}
-
 /// Quantizes fitting tokens under a flag.
 fn quantize_under(stream: &Stream, flag: &Tensor) -> Result<()> {
     let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
@@ -414,11 +403,10 @@ impl Products {
             weights: weights(stream, other, copies)?,
             splits: Splits::host(&[2, 3])?,
         };
-        let delayed = None;
         for (to, columns) in [(&mut own.x, K), (&mut own.dy, N)] {
             let x = zeros(stream, &[ROWS, columns])?;
             let source = QuantizeSource::Tokens(&x, &own.splits);
-            quantize(stream, QuantizeArgs { delayed, ..QuantizeArgs::new(source) }, to)?;
+            quantize(stream, QuantizeArgs::new(source), to)?;
         }
         let source = grouped(stream, &[GROUPS, N, K])?;
         let args = QuantizeArgs::new(QuantizeSource::Weights(&source));
@@ -613,7 +601,7 @@ fn fitting(stream: &Stream) -> Result<()> {
     own.fprop(stream, FAST)?;
     let dw = grouped(stream, &[GROUPS, N, K])?;
     own.wgrad_into(stream, dw, Factor::PerGroup(&alpha))?;
-    quantize_with(stream, VECTORS, |_| Ok(()))?;
+    quantize_tokens(stream, &zeros(stream, &[ROWS, K])?, tokens(stream, K, VECTORS, BOTH)?)?;
     quantize_under(stream, &Tensor::zeros(stream, &[1], DType::I32)?)?;
     quantize_delayed(stream, E4M3, GROUPS, DType::E4m3)?;
     quantize_summing(stream, grouped(stream, &[GROUPS, K])?)?;

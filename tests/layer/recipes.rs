@@ -7,9 +7,9 @@ use grouped_linear::recipe::{BlockScaling, Blocks, CurrentScaling, Fp8Types, Sca
 use grouped_linear::recipe::{DelayedScaling, Recipe, Role};
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, Direction, ForwardOptions,
-    GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, QuantizeWeights, QuantizedSpec,
-    QuantizedTensor, Refresh, Result, RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads,
-    SourceShape, Splits, Stream, Tensor, WeightCache, Wgrad,
+    GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, ParamLayout, QuantizeWeights,
+    QuantizedSpec, QuantizedTensor, Refresh, Result, RowSink, SavePolicy, Saved, SavedBytes,
+    SelectedGrads, SourceShape, Splits, Stream, Tensor, WeightCache, Wgrad,
 };
 
 use crate::engines::Test;
@@ -280,14 +280,7 @@ fn cached_weights(stream: &Stream) -> Result<()> {
 fn later_and_added(stream: &Stream) -> Result<()> {
     let held = vec![0.75; GROUPS * N * K];
     let buffer = || {
-        GroupedTensor::from_f32(
-            stream,
-            grouped_linear::ParamLayout::Discrete,
-            GROUPS,
-            &[N, K],
-            DType::F32,
-            &held,
-        )
+        GroupedTensor::from_f32(stream, ParamLayout::Discrete, GROUPS, &[N, K], DType::F32, &held)
     };
     for (name, recipe) in recipes() {
         let mut model = Model::new(stream, DType::Bf16, 5)?;
