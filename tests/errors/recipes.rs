@@ -583,7 +583,7 @@ const COPIES: &[Refusal] = &[
     }),
     ("scales in BF16", "rowwise scale_inv: element type bf16", INVALID, |s| {
         from_copy(s, ROWWISE, |copy| {
-            copy.scale_inv = zeros(s, &copy.scale_inv.shape().to_vec())?;
+            copy.scale_inv = zeros(s, copy.scale_inv.shape())?;
             Ok(())
         })
     }),
