@@ -1,8 +1,9 @@
 //! What is run on a broken module: small shapes that between them reach every path of a kernel.
 
 use grouped_linear::conformance::{
-    BiasCase, Case, CastCase, Factors, LayerUse, Layout, Operation, Outcome, RowPattern,
-    SplitSource, cast_cases, run_case_once, run_cast,
+    BiasCase, Case, CastCase, Factors, LayerUse, Layout, LowPrecisionCase, Operation, Outcome,
+    RowPattern, SplitSource, cast_cases, low_precision_cases, run_case_once, run_cast,
+    run_low_precision,
 };
 use grouped_linear::{Arch, DType, Device, EmulatorOptions, KernelChoice};
 
@@ -25,6 +26,9 @@ pub enum Scenario {
     Case(Case),
     /// A cast.
     Cast(CastCase),
+    /// A case in low precision: groups that are padded, scales of operands, tables with columns of
+    /// tiles.
+    LowPrecision(LowPrecisionCase),
     /// Splits in device memory that are wrong.
     Bad(BadSplits),
     /// `dbias_partial` on a grid of its own: so many blocks share the segments. Through the library
@@ -53,11 +57,22 @@ impl Scenario {
                 Outcome::Refused(reason) => Err(format!("refused: {reason}")),
             },
             Self::Cast(case) => run_cast(case, &device()?),
+            Self::LowPrecision(case) => run_low_precision(case, &device()?),
             Self::Bad(bad) => bad.run(&device()?),
             Self::Segments(blocks) => segments::run(text, seed, *blocks),
             Self::Biased(biased) => biased.run(text, seed),
         }
     }
+}
+
+/// The first case in low precision whose name contains all of these.
+fn low_precision(parts: &[&str]) -> Option<Scenario> {
+    let mut cases = low_precision_cases().into_iter();
+    let named = |case: &LowPrecisionCase| {
+        let name = case.to_string();
+        parts.iter().all(|part| name.contains(part))
+    };
+    cases.find(named).map(Scenario::LowPrecision)
 }
 
 /// A plain case; the lists below vary it.
@@ -105,11 +120,20 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             let cases = dbias().into_iter().map(Scenario::Case);
             return cases.chain([1, 2, 3, 7].map(Scenario::Segments)).collect();
         }
-        "dbias_reduce" => dbias(),
+        "dbias_reduce" => {
+            let several_columns_of_tiles = low_precision(&["x 208", "db f32 Add"]);
+            let cases = dbias().into_iter().map(Scenario::Case);
+            return cases.chain(several_columns_of_tiles).collect();
+        }
         "dscales" => dscales(),
         "cast_bf16" => return casts(Bf16),
         "cast_f16" => return casts(F16),
-        "pointer_setup" => return setup(),
+        "pointer_setup" => {
+            // Groups padded to 128 and to 48 rows, and scales of both operands.
+            let padded = low_precision(&["quantize Tokens(Many", "Tensor"]);
+            let scaled = low_precision(&["Wgrad Edges", "Tensor"]);
+            return setup().into_iter().chain(padded).chain(scaled).collect();
+        }
         _ => Vec::new(),
     };
     let mut all: Vec<Scenario> = cases.into_iter().map(Scenario::Case).collect();
