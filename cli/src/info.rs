@@ -77,9 +77,9 @@ fn print_kernels() {
     let source = kernel_source();
     println!("compiler     {}", source.compiler);
     println!("driver       {} or newer is needed", source.minimum_driver);
-    println!("kernels      {:<20}{:<10}{:>10}  origin", "module", "target", "bytes");
+    println!("kernels      {:<24}{:<10}{:>10}  origin", "module", "target", "bytes");
     for KernelModule { name, target, bytes, origin, .. } in source.modules {
-        println!("             {name:<20}{target:<10}{bytes:>10}  {origin}");
+        println!("             {name:<24}{target:<10}{bytes:>10}  {origin}");
     }
 }
 
