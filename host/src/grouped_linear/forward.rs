@@ -9,7 +9,8 @@ use super::saved::{Saved, Tokens, Weights};
 use super::{Config, GroupedLinear};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{KernelChoice, Pass};
+use crate::gemm::check_outputs;
+use crate::plan::{KernelChoice, Overlaps, Pass, Plan};
 use crate::recipe::Role;
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
@@ -145,15 +146,22 @@ impl GroupedLinear {
         recipe.check_layer(&self.config, options.kernel)?;
         let (_, needs) = self.effective((&options).into());
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
-        let want = self.config.output(x.shape()[0]);
-        y.check("y", &want.shape, y.dtype(), stream)?;
-        // Before anything is quantized, what the product would refuse.
-        bias_kind(
-            bias,
-            bias_row_scales,
-            (self.config.groups, self.config.out_features, x.shape()[0]),
-            stream,
-        )?;
+        // Before anything is quantized, what the product would refuse, and an output over what is
+        // quantized, which the product would not see.
+        let Config { groups, out_features, .. } = self.config;
+        let rows = x.shape()[0];
+        y.check("y", &self.config.output(rows).shape, y.dtype(), stream)?;
+        let kind = bias_kind(bias, bias_row_scales, (groups, out_features, rows), stream)?;
+        let problem = recipe.product(Pass::Fprop, rows, y.dtype(), kind);
+        let plan = Plan::new(problem.into(), stream.device().target())?;
+        check_outputs(&plan, std::slice::from_ref(y))?;
+        let mut overlaps = Overlaps::default();
+        overlaps.read([x].into_iter().chain(splits.device_tensor()).chain(bias_row_scales));
+        overlaps
+            .read(self.weights.tensors().iter().chain(bias.into_iter().flat_map(|b| b.tensors())));
+        overlaps.read(recipe.memory());
+        overlaps.write([&*y]);
+        overlaps.check()?;
         let columnwise =
             [needs.dw && recipe.keeps_quantized_tokens(), needs.dx && recipe.in_backward()];
         recipe.check_weights(columnwise[1])?;

@@ -62,8 +62,8 @@ impl<'a> QuantizeArgs<'a> {
 /// group has one scale, which must be found first).
 ///
 /// An element becomes the number of the format nearest to it times its block's scale (ties to even,
-/// saturating), with `scale = max / amax` of the block. Zeros and infinities in a block give a scale of
-/// one. Rows at and beyond `Σ m_g` are not read, and nothing is written for them.
+/// saturating), with `scale = max / amax` of the block. A block whose largest magnitude is zero or
+/// infinite has a scale of one. Rows at and beyond `Σ m_g` are not read, and nothing is written for them.
 ///
 /// ```
 /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
@@ -117,7 +117,6 @@ pub fn quantize(
     }
     if let Some(delayed) = delayed {
         delayed.check(stream, spec.groups, spec.format)?;
-        delayed.give_scale_inv(stream, destination)?;
     }
     let (db, accumulate_db) = match dbias {
         Some(DbiasSink { db, accumulate }) => (Some(&*db), accumulate == Accumulate::Add),
@@ -147,7 +146,12 @@ pub fn quantize(
         SourceShape::Tokens { rows, .. } => rows,
         SourceShape::Weights { .. } => 0,
     };
-    run(stream, problem.into(), &Operands::Quantize(operands), spec.groups, rows)
+    let plan = Plan::new(problem.into(), stream.device().target())?;
+    let operands = Operands::Quantize(operands);
+    operands.check(spec.groups, rows, stream)?;
+    // Nothing has been written so far.
+    delayed.map_or(Ok(()), |delayed| delayed.give_scale_inv(stream, destination))?;
+    stream.queue().run(&plan, &operands)
 }
 
 fn check_source<'a>(
@@ -272,7 +276,7 @@ impl DelayedState {
     }
 
     /// The scale of this step may have changed when a product reads it, so the result keeps its own.
-    fn give_scale_inv(&self, stream: &Stream, destination: &mut QuantizedTensor) -> Result<()> {
+    fn give_scale_inv(&self, stream: &Stream, destination: &QuantizedTensor) -> Result<()> {
         let copies = [Direction::Rowwise, Direction::Columnwise];
         let copy = copies.iter().find_map(|&direction| destination.copy(direction)).cloned();
         match copy {
