@@ -31,6 +31,8 @@ pub(crate) fn prepare(
         tile_m,
         tile_n,
         row_align: launch.row_align,
+        a_scale_factor: 1.0,
+        b_scale_factor: 1.0,
         ..SetupArgs::default()
     };
     let (splits, groups, rows) = match (&plan.problem, operands) {

@@ -138,9 +138,10 @@ pub struct SetupArgs {
     pub alpha: Scalars,
     /// Factor of what the output held before; 0 writes without reading.
     pub beta: Scalars,
-    /// Device address of `f32[groups]`, scale_inv of the left operand, which multiplies alpha; 0: one.
+    /// Device address of `f32[groups]`, a factor of each group of the left operand: its product with
+    /// `a_scale_factor`, rounded to FP32, multiplies alpha; 0: one.
     pub a_scale_inv: u64,
-    /// Device address of `f32[groups]`, scale_inv of the right operand, which multiplies alpha; 0: one.
+    /// The same for the right operand.
     pub b_scale_inv: u64,
     /// Number of groups, 1 to [`MAX_GROUPS`].
     pub groups: u32,
@@ -160,8 +161,16 @@ pub struct SetupArgs {
     pub tile_n: u32,
     /// What the padded rows of a group are a multiple of; not zero.
     pub row_align: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1: the operands of a ragged reduction lie padded, so that the table's `row_offsets` are its
+    /// `padded_offsets`, and `k` and the operands' places count padded rows, too; a group without
+    /// rows has no padding. 0 elsewhere.
+    pub padded_reduction: u32,
+    /// What `a_scale_inv` is multiplied by: 1 for factors as they are; not read where there are none.
+    pub a_scale_factor: f32,
+    /// The same for the right operand.
+    pub b_scale_factor: f32,
+    /// Zero; keeps the size a multiple of the alignment.
+    pub reserved: u64,
 }
 
 /// A 128-byte tensor map as the driver encodes it.
@@ -319,7 +328,8 @@ pub struct CastArgs {
 pub struct GroupTable {
     /// [`Status`].
     pub status: usize,
-    /// `i64[groups + 1]`: first row of each group; the last entry is the number of live rows.
+    /// `i64[groups + 1]`: first row of each group; the last entry is the number of live rows. Padded
+    /// rows where the set-up's `padded_reduction` is 1.
     pub row_offsets: usize,
     /// `i64[groups + 1]`: first padded row of each group, where the rows of every group are rounded up
     /// to the set-up's `row_align`; the last entry is their number.
@@ -396,7 +406,7 @@ impl GroupTable {
 const _: () = assert!(size_of::<Status>() == 32);
 const _: () = assert!(size_of::<Operand>() == 40);
 const _: () = assert!(size_of::<Scalars>() == 16);
-const _: () = assert!(size_of::<SetupArgs>() == 240);
+const _: () = assert!(size_of::<SetupArgs>() == 256);
 const _: () = assert!(size_of::<TensorMap>() == 128);
 const _: () = assert!(size_of::<GemmArgs>() == 368);
 const _: () = assert!(size_of::<DbiasArgs>() == 80);

@@ -105,16 +105,23 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
 
         // Write the entries of each group.
         let layout = GroupTable::layout(args.groups);
+        let is_padded = args.padded_reduction != 0;
         let mut row = if valid { rows_before } else { 0 };
         let mut padded_row = padded_before;
         let mut tile = tiles_before;
         for i in 0..RUN {
             if first + i < last {
                 let split = if valid { splits[i as usize] } else { 0 };
-                write_group(args, &layout, first + i, Place { row, padded_row, tile }, split);
+                let padded_split = padded(args, split);
+                let place = if is_padded {
+                    Place { row: padded_row, rows: padded_split, padded_row, tile }
+                } else {
+                    Place { row, rows: split, padded_row, tile }
+                };
+                write_group(args, &layout, first + i, place);
                 if valid {
                     row += split;
-                    padded_row += padded(args, split);
+                    padded_row += padded_split;
                     tile += tiles(args, split);
                 }
             }
@@ -124,7 +131,8 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
         if thread == 0 {
             let groups = u64::from(args.groups);
             let live_rows = if valid { total_rows } else { 0 };
-            store_u64(args.table + layout.row_offsets as u64 + 8 * groups, live_rows as u64);
+            let end = if is_padded { total_padded } else { live_rows };
+            store_u64(args.table + layout.row_offsets as u64 + 8 * groups, end as u64);
             store_u64(args.table + layout.padded_offsets as u64 + 8 * groups, total_padded as u64);
             store_u32(args.table + layout.tile_prefix as u64 + 4 * groups, total_tiles as u32);
             let address = args.table + layout.status as u64;
@@ -173,22 +181,22 @@ unsafe fn load_split(args: &SetupArgs, group: u32) -> i64 {
     }
 }
 
-/// What comes before a group.
+/// The rows of a group, as its operands have them, and what comes before it.
 #[derive(Clone, Copy)]
 struct Place {
     row: i64,
+    rows: i64,
     padded_row: i64,
     tile: i64,
 }
 
-/// Writes everything about one group of `split` rows.
+/// Writes everything about one group.
 #[inline(always)]
 unsafe fn write_group(
     args: &SetupArgs,
     layout: &GroupTable,
     group: u32,
-    Place { row, padded_row, tile }: Place,
-    split: i64,
+    Place { row, rows, padded_row, tile }: Place,
 ) {
     let at4 = |array: usize| args.table + array as u64 + 4 * u64::from(group);
     let at8 = |array: usize| args.table + array as u64 + 8 * u64::from(group);
@@ -209,13 +217,15 @@ unsafe fn write_group(
         store_u64(at8(layout.d_pointers), d);
         store_u64(at8(layout.d_offsets), d_offset);
 
-        store_u32(at4(layout.m), if ragged_rows { split as u32 } else { args.m });
+        store_u32(at4(layout.m), if ragged_rows { rows as u32 } else { args.m });
         store_u32(at4(layout.n), args.n);
-        store_u32(at4(layout.k), if ragged_rows { args.k } else { split as u32 });
+        store_u32(at4(layout.k), if ragged_rows { args.k } else { rows as u32 });
         let mut alpha = scalar(&args.alpha, group);
-        for scale_inv in [args.a_scale_inv, args.b_scale_inv] {
+        let factors =
+            [(args.a_scale_inv, args.a_scale_factor), (args.b_scale_inv, args.b_scale_factor)];
+        for (scale_inv, factor) in factors {
             if scale_inv != 0 {
-                alpha *= load_constant_f32(scale_inv + 4 * u64::from(group));
+                alpha *= load_constant_f32(scale_inv + 4 * u64::from(group)) * factor;
             }
         }
         store_f32(at4(layout.alpha), alpha);

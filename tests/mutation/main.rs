@@ -12,6 +12,7 @@ mod mutant;
 mod scenarios;
 mod segments;
 mod survivors;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

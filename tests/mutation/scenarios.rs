@@ -12,6 +12,7 @@ use grouped_linear_kernels::abi::{ElementType, Pass};
 use crate::bad_splits::BadSplits;
 use crate::biased::Biased;
 use crate::segments;
+use crate::tables::Tables;
 
 use DType::{Bf16, F16, F32};
 use Operation::{Dbias, Dgrad, Dscales, Fprop, Wgrad};
@@ -36,6 +37,8 @@ pub enum Scenario {
     Segments(u32),
     /// A tensor-core kernel with a bias that the library would not give it.
     Biased(Biased),
+    /// A set-up of operands that the library does not describe.
+    Tables(Tables),
 }
 
 impl Scenario {
@@ -61,6 +64,7 @@ impl Scenario {
             Self::Bad(bad) => bad.run(&device()?),
             Self::Segments(blocks) => segments::run(text, seed, *blocks),
             Self::Biased(biased) => biased.run(text, seed),
+            Self::Tables(tables) => tables.run(text, seed),
         }
     }
 }
@@ -132,7 +136,9 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             // Groups padded to 128 and to 48 rows, and scales of both operands.
             let padded = low_precision(&["quantize Tokens(Many", "Tensor"]);
             let scaled = low_precision(&["Wgrad Edges", "Tensor"]);
-            return setup().into_iter().chain(padded).chain(scaled).collect();
+            let tables = [(true, [true, true]), (false, [true, false]), (true, [false, true])];
+            let tables = tables.map(|(padded, scaled)| Scenario::Tables(Tables { padded, scaled }));
+            return setup().into_iter().chain(padded).chain(scaled).chain(tables).collect();
         }
         _ => Vec::new(),
     };

@@ -115,7 +115,7 @@ pub const SURVIVORS: &[Survivors] = &[
     },
     Survivors {
         reason: "the store behind it releases all that the thread has written, so the fence says it twice",
-        mutants: &["setup: line 1697 of `pointer_setup`: without `fence.acq_rel.sys`"],
+        mutants: &["setup: line 1579 of `pointer_setup`: without `fence.acq_rel.sys`"],
     },
     Survivors {
         reason: "it frees the shared memory of a scan for the next, and this scan is the last",
