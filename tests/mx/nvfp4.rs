@@ -319,6 +319,18 @@ impl Made<'_> {
             let padding = want == 0.0 && (*got == 0.0 || got.is_nan());
             assert!(same || padding, "{what}: restored {i} is {got}, {want} is wanted");
         }
+
+        // Without the largest magnitudes it is the exact copy.
+        let exact = bench.untouched(2 * want.exact.len());
+        let args = MxDequantizeArgs {
+            amax: 0,
+            destination: exact,
+            destination_type: ElementType::Bf16 as u32,
+            ..args
+        };
+        bench.launch("nvfp4_dequantize", 2, &args);
+        let got = bench.read(exact, 2 * want.exact.len());
+        assert_bf16(&format!("{what} restored exactly"), &got, &want.exact);
     }
 
     /// The scales in the other order are those of a launch that writes that order.

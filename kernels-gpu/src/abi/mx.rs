@@ -385,7 +385,8 @@ pub struct MxDequantizeArgs {
     /// The copy; `exact` is not read.
     pub copy: MxCopy,
     /// Device address of `f32[groups]`, or of `f32[rows]` where `row_scaled`: the largest
-    /// magnitudes (NVFP4 alone).
+    /// magnitudes (NVFP4 alone). 0: the codes times their block scales alone, which is the exact
+    /// copy.
     pub amax: u64,
     /// Device address of the result.
     pub destination: u64,

@@ -113,9 +113,7 @@ unsafe fn nvfp4_row(args: &MxDequantizeArgs, tile: &Tile, scales: &Scales, chunk
         let line = tile.first + u64::from(row);
         let at = line * u64::from(columns) + u64::from(column);
         let owner = if args.row_scaled != 0 { line } else { u64::from(tile.group) };
-        let scaling = Scaling::new(load_constant_f32(args.amax + 4 * owner), args.bound);
-        let scale = widen(scales.load(row, column))[0];
-        let factor = scaling.restoring_factor(scale);
+        let factor = restoring_factor(args, owner, scales.load(row, column));
         let values = fp4_values(load_constant_u32(args.copy.data + at / 2));
         store(args, at, values.map(|value| value * factor));
     }
@@ -147,10 +145,7 @@ unsafe fn nvfp4_column(
             (lines + u64::from(column), 0, u64::from(args.source.rows), tile.first)
         };
         let data: u64 = line * pitch + first + u64::from(row);
-        let scaling =
-            Scaling::new(load_constant_f32(args.amax + 4 * u64::from(tile.group)), args.bound);
-        let scale = widen(scales.load(row, column))[0];
-        let factor = scaling.restoring_factor(scale);
+        let factor = restoring_factor(args, u64::from(tile.group), scales.load(row, column));
         let values = fp4_values(load_constant_u32(args.copy.data + data / 2));
         let kind = Kind(args.destination_type);
         // What is transformed has values in all rows of a block; what follows it is zero.
@@ -162,6 +157,19 @@ unsafe fn nvfp4_column(
             kind.store(args.destination + kind.bytes() * at, value);
         });
     }
+}
+
+/// By what the codes of a block are multiplied, whose scale has this E4M3 code. `owner` is its group
+/// or row.
+#[inline(always)]
+unsafe fn restoring_factor(args: &MxDequantizeArgs, owner: u64, code: u32) -> f32 {
+    let scale = widen(code)[0];
+    if args.amax == 0 {
+        return scale;
+    }
+    // SAFETY: the caller's owner has a largest magnitude.
+    let amax = unsafe { load_constant_f32(args.amax + 4 * owner) };
+    Scaling::new(amax, args.bound).restoring_factor(scale)
 }
 
 /// The scales of a tile's group.
