@@ -82,8 +82,8 @@ fn plain_args(
         k: k.unwrap_or(0) as u32,
         d_type: element(problem.output),
         bias_type: bias.map_or(0, |bias| element(bias.dtype())),
-        reserved: 0,
-        reserved2: 0,
+        row_scale_factor: 1.0,
+        row_scales: 0,
     }
 }
 

@@ -187,7 +187,8 @@ impl core::fmt::Debug for TensorMap {
 }
 
 /// Arguments of every grouped GEMM, `simt` and tensor-core alike:
-/// `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`.
+/// `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where alpha may have a factor for each token
+/// row.
 ///
 /// The kernel build aligns the parameter to 64 bytes, as tensor maps must be.
 #[repr(C, align(16))]
@@ -232,10 +233,12 @@ pub struct GemmArgs {
     pub d_type: u32,
     /// [`ElementType`] of the bias.
     pub bias_type: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// Zero; keeps the size a multiple of the alignment.
-    pub reserved2: u64,
+    /// What `row_scales` is multiplied by; not read where there are none.
+    pub row_scale_factor: f32,
+    /// Device address of `f32[rows]`, one factor of the product per token row: alpha is multiplied by
+    /// `row_scales[r] · row_scale_factor`, rounded to FP32. 0: one. Kernels of FP8 operands, and
+    /// those whose output rows are not ragged, do not read it.
+    pub row_scales: u64,
 }
 
 /// Arguments of `dbias_partial` and `dbias_reduce`: `db_g[j] = Σ_rows dY[r, j] · s_r`.

@@ -1,5 +1,6 @@
-//! The tensor-core kernels with a bias of every type, launched without the library, which gives a
-//! bias to fprop only and that of two types. The kernels share their epilogue, so all can add one.
+//! The grouped GEMMs, launched without the library: with a bias of every type, which the library
+//! gives to fprop only and that of two types (the kernels share their epilogue, so all can add one),
+//! and with a factor for each token row.
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, GroupTable, Pass, TensorMap};
@@ -21,24 +22,42 @@ const REDUCTION: usize = 8;
 /// Rows of a weight gradient.
 const GRADIENT_ROWS: usize = 72;
 
+/// Factors of the groups' products; what they and those of rows are multiplied by is rounded, so that
+/// the order shows.
+const ALPHA: [f32; 2] = [0.7, 2.9];
+/// What the factors of rows are multiplied by.
+const ROW_SCALE_FACTOR: f32 = 1.0 / 2688.0;
+
+/// A map that no kernel looks at.
+const NO_MAP: TensorMap = TensorMap([0; 16]);
+
 /// What is launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Biased {
-    /// Which kernel.
+    /// Which product.
     pub pass: Pass,
+    /// Whether the readable kernel computes it.
+    pub simt: bool,
     /// The type of the operands.
     pub operands: ElementType,
-    /// The type of the bias.
-    pub bias: ElementType,
+    /// The type of the bias; none: the product alone, and nothing of the former output.
+    pub bias: Option<ElementType>,
+    /// Whether token rows have factors. Those of a weight gradient are not read.
+    pub row_scaled: bool,
     /// The type of the output.
     pub output: ElementType,
     /// Columns of the output, a multiple of 8.
     pub columns: usize,
 }
 
-/// A small whole number; all sums of them are exact in every type.
+/// A small whole number; all sums of products of two are exact.
 fn number(seed: usize, index: usize) -> f32 {
     ((index * 7 + index / 5 + seed * 3) % 5) as f32 - 2.0
+}
+
+/// The factor of a token row.
+fn row_scale(row: usize) -> f32 {
+    (row * 37 % 64) as f32 * 7.1 + 0.3
 }
 
 fn bytes(dtype: ElementType, values: impl IntoIterator<Item = f32>) -> Vec<u8> {
@@ -103,7 +122,11 @@ impl Biased {
     /// # Errors
     /// What is wrong, in words.
     pub fn run(&self, text: &str, seed: u64) -> Result<(), String> {
-        let role = Role::GemmSm90(self.pass, self.operands);
+        let role = if self.simt {
+            Role::GemmSimt(self.operands)
+        } else {
+            Role::GemmSm90(self.pass, self.operands)
+        };
         let kernel = kernel(role).ok_or("the table lacks the kernel")?;
         let mut options = Options::new(Arch::Sm90a);
         options.seed = seed;
@@ -148,56 +171,88 @@ impl Biased {
         let right = if ragged { ROWS } else { groups * REDUCTION };
         let a = place(machine, &bytes(operands, (0..ROWS * left).map(|i| number(1, i))))?;
         let b = place(machine, &bytes(operands, (0..right * columns).map(|i| number(2, i))))?;
-        let bias = bytes(self.bias, (0..groups * columns).map(|i| number(4, i)));
         // One factor per row of the output, counted from the group's first token.
         let scaled = if ragged { SPLITS[0] + GRADIENT_ROWS } else { ROWS };
         let scales = bytes(ElementType::F32, (0..scaled).map(|i| number(5, i)));
         let token_box = if ragged { kernel.tile.k } else { kernel.tile.m };
-        let (bias, bias_row_scales) = (place(machine, &bias)?, place(machine, &scales)?);
+        let (mut bias, mut bias_row_scales) = (0, 0);
+        if let Some(dtype) = self.bias {
+            bias = place(machine, &bytes(dtype, (0..groups * columns).map(|i| number(4, i))))?;
+            bias_row_scales = place(machine, &scales)?;
+        }
+        let row_scales = bytes(ElementType::F32, (0..ROWS).map(row_scale));
+        let row_scales = if self.row_scaled { place(machine, &row_scales)? } else { 0 };
         let b_map = match self.pass {
+            _ if self.simt => NO_MAP,
             Pass::Fprop => map(operands, b, &[REDUCTION, columns, groups], kernel.tile.n)?,
             Pass::Dgrad => map(operands, b, &[columns, REDUCTION, groups], kernel.tile.k)?,
             Pass::Wgrad => map(operands, b, &[columns, ROWS], kernel.tile.k)?,
         };
+        let a_map = if self.simt { NO_MAP } else { map(operands, a, &[left, ROWS], token_box)? };
+        // Elements from one output column of the right operand, and reduction index, to the next.
+        let [b_column_stride, b_reduction_stride] = match self.pass {
+            Pass::Fprop => [REDUCTION, 1],
+            Pass::Dgrad | Pass::Wgrad => [1, columns],
+        };
+        let [a_row_stride, a_reduction_stride] = if ragged { [1, left] } else { [left, 1] };
         Ok(GemmArgs {
-            a_map: map(operands, a, &[left, ROWS], token_box)?,
+            a_map,
             b_map,
             b_maps: 0,
-            table: place(machine, &self.table(output))?,
+            table: place(machine, &self.table(kernel, [a, b, output]))?,
             bias,
             bias_array: 0,
             bias_row_scales,
-            a_row_stride: 0,
-            a_reduction_stride: 0,
-            b_column_stride: 0,
-            b_reduction_stride: 0,
+            a_row_stride: a_row_stride as u64,
+            a_reduction_stride: a_reduction_stride as u64,
+            b_column_stride: b_column_stride as u64,
+            b_reduction_stride: b_reduction_stride as u64,
             groups: groups as u32,
             ragged: ragged.into(),
             m: if ragged { GRADIENT_ROWS as u32 } else { 0 },
             n: columns as u32,
             k: if ragged { 0 } else { REDUCTION as u32 },
             d_type: self.output as u32,
-            bias_type: self.bias as u32,
-            reserved: 0,
-            reserved2: 0,
+            bias_type: self.bias.map_or(0, |dtype| dtype as u32),
+            row_scale_factor: ROW_SCALE_FACTOR,
+            row_scales,
         })
     }
 
-    /// The group table; every group has one tile.
-    fn table(&self, output: u64) -> Vec<u8> {
+    /// The group table, of operands and an output at these addresses.
+    fn table(&self, kernel: &Kernel, [a, b, output]: [u64; 3]) -> Vec<u8> {
         let layout = GroupTable::layout(SPLITS.len() as u32);
         let mut table = vec![0u8; layout.bytes];
         let mut put = |at: usize, bytes: &[u8]| table[at..at + bytes.len()].copy_from_slice(bytes);
-        let mut token = 0;
+        let ragged = self.pass == Pass::Wgrad;
+        let beta = if self.bias.is_some() { 1f32 } else { 0.0 };
+        let (mut token, mut tiles) = (0, 0u32);
         for group in 0..=SPLITS.len() {
             put(layout.row_offsets + 8 * group, &(token as u64).to_le_bytes());
-            put(layout.tile_prefix + 4 * group, &(group as u32).to_le_bytes());
-            let Some(rows) = SPLITS.get(group) else { break };
-            let row = if self.pass == Pass::Wgrad { group * GRADIENT_ROWS } else { token };
-            let address = output + (row * self.columns * size(self.output)) as u64;
-            put(layout.d_pointers + 8 * group, &address.to_le_bytes());
-            put(layout.alpha + 4 * group, &1f32.to_le_bytes());
-            put(layout.beta + 4 * group, &1f32.to_le_bytes());
+            put(layout.tile_prefix + 4 * group, &tiles.to_le_bytes());
+            let (Some(&rows), Some(alpha)) = (SPLITS.get(group), ALPHA.get(group)) else { break };
+            let (m, k) = if ragged { (GRADIENT_ROWS, rows) } else { (rows, REDUCTION) };
+            let (left, right) = if ragged {
+                (token * GRADIENT_ROWS, token * self.columns)
+            } else {
+                (token * REDUCTION, group * REDUCTION * self.columns)
+            };
+            let row = if ragged { group * GRADIENT_ROWS } else { token };
+            let places = [
+                (layout.a_pointers, a + (left * size(self.operands)) as u64),
+                (layout.b_pointers, b + (right * size(self.operands)) as u64),
+                (layout.d_pointers, output + (row * self.columns * size(self.output)) as u64),
+            ];
+            for (array, address) in places {
+                put(array + 8 * group, &address.to_le_bytes());
+            }
+            put(layout.m + 4 * group, &(m as u32).to_le_bytes());
+            put(layout.n + 4 * group, &(self.columns as u32).to_le_bytes());
+            put(layout.k + 4 * group, &(k as u32).to_le_bytes());
+            put(layout.alpha + 4 * group, &alpha.to_le_bytes());
+            put(layout.beta + 4 * group, &beta.to_le_bytes());
+            let tile = kernel.tile;
+            tiles += (m as u32).div_ceil(tile.m) * (self.columns as u32).div_ceil(tile.n);
             token += rows;
         }
         table
@@ -227,8 +282,18 @@ impl Biased {
                         })
                         .sum(),
                 };
-                let bias = number(5, token + row) * number(4, group * columns + column);
-                all.push(product + bias + former[all.len()]);
+                let mut alpha = ALPHA[group];
+                if self.row_scaled && self.pass != Pass::Wgrad {
+                    let factor = row_scale(token + row) * ROW_SCALE_FACTOR;
+                    alpha *= factor;
+                }
+                let mut value = alpha * product;
+                if self.bias.is_some() {
+                    // The product of whole numbers is exact, so that this is the fused sum.
+                    let bias = number(5, token + row) * number(4, group * columns + column);
+                    value = (value + bias) + former[all.len()];
+                }
+                all.push(value);
             }
             token += rows;
         }

@@ -35,7 +35,7 @@ pub enum Scenario {
     /// `dbias_partial` on a grid of its own: so many blocks share the segments. Through the library
     /// a block has several only beyond 65535 segments, which are 8 million rows.
     Segments(u32),
-    /// A tensor-core kernel with a bias that the library would not give it.
+    /// A product with a bias or factors of rows that the library would not give it.
     Biased(Biased),
     /// A set-up of operands that the library does not describe.
     Tables(Tables),
@@ -143,10 +143,20 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
         _ => Vec::new(),
     };
     let mut all: Vec<Scenario> = cases.into_iter().map(Scenario::Case).collect();
+    let types = [(Bf16, ElementType::Bf16), (F16, ElementType::F16), (F32, ElementType::F32)];
+    for (dtype, operands) in types {
+        if name == format!("gemm_simt_{dtype}") {
+            all.extend(
+                [Pass::Fprop, Pass::Dgrad, Pass::Wgrad]
+                    .into_iter()
+                    .flat_map(|pass| biased(pass, operands, true)),
+            );
+        }
+    }
     for (pass, word) in [(Pass::Fprop, "fprop"), (Pass::Dgrad, "dgrad"), (Pass::Wgrad, "wgrad")] {
         for (dtype, operands) in [(Bf16, ElementType::Bf16), (F16, ElementType::F16)] {
             if name == format!("gemm_sm90_{word}_{dtype}") {
-                all.extend(biased(pass, operands));
+                all.extend(biased(pass, operands, false));
                 if pass == Pass::Wgrad {
                     all.push(more_blocks_than_tiles(dtype));
                 }
@@ -156,13 +166,25 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
     all
 }
 
-/// A bias of each type, with an output of each.
-fn biased(pass: Pass, operands: ElementType) -> impl Iterator<Item = Scenario> {
+/// A bias of each type, with an output of each, and outputs of each that are the product alone; both
+/// with factors of rows and without.
+fn biased(pass: Pass, operands: ElementType, simt: bool) -> impl Iterator<Item = Scenario> {
     let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
-    [24, 88, 152].into_iter().enumerate().map(move |(index, columns)| {
-        let (bias, output) = (types[index], types[(index + 1) % 3]);
-        Scenario::Biased(Biased { pass, operands, bias, output, columns })
-    })
+    let with_bias = [24, 88, 152].into_iter().enumerate().map(move |(index, columns)| {
+        let (bias, output) = (Some(types[index]), types[(index + 1) % 3]);
+        let row_scaled = index != 1;
+        Biased { pass, simt, operands, bias, row_scaled, output, columns }
+    });
+    let plain = types.into_iter().map(move |output| Biased {
+        pass,
+        simt,
+        operands,
+        bias: None,
+        row_scaled: true,
+        output,
+        columns: 40,
+    });
+    with_bias.chain(plain).map(Scenario::Biased)
 }
 
 /// Only bad splits give the kernel of a weight gradient more blocks than tiles.

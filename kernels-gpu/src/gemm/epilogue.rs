@@ -1,5 +1,6 @@
 //! What becomes of a finished sum:
-//! `D = round(alpha · sum + row_scale · bias + beta · D)`, in FP32 up to the one rounding.
+//! `D = round(alpha · sum + bias_scale · bias + beta · D)`, in FP32 up to the one rounding. Alpha and
+//! `bias_scale` may have a factor for each row.
 //!
 //! The bias is added to the scaled sum, and the former output last; D is not read where beta is
 //! zero.
@@ -34,7 +35,10 @@ pub struct Epilogue {
     bias: u64,
     bias_kind: Kind,
     /// Bias factor of the group's first row; 0: all are one.
+    bias_scales: u64,
+    /// Factor of alpha of the group's first row; 0: all are one.
     row_scales: u64,
+    row_scale_factor: f32,
     d: u64,
     d_kind: Kind,
     /// Columns of the output.
@@ -42,14 +46,15 @@ pub struct Epilogue {
 }
 
 impl Epilogue {
-    /// The epilogue of `group`.
+    /// The epilogue of `group`. Without `has_row_scales`, which is known at compile time wherever
+    /// registers are few, the factors of rows are left out.
     ///
     /// # Safety
     ///
     /// The addresses in `args` are valid for what its fields describe. The other functions rely on
     /// it.
     #[inline(always)]
-    pub unsafe fn new(args: &GemmArgs, table: &Table, group: u32) -> Self {
+    pub unsafe fn new(args: &GemmArgs, table: &Table, group: u32, has_row_scales: bool) -> Self {
         let bias_kind = Kind(args.bias_type);
         // SAFETY: the caller's group is one of the table's.
         unsafe {
@@ -60,8 +65,13 @@ impl Epilogue {
             } else {
                 0
             };
-            let row_scales = if args.bias_row_scales != 0 {
+            let bias_scales = if args.bias_row_scales != 0 {
                 args.bias_row_scales + 4 * table.row_offset(group) as u64
+            } else {
+                0
+            };
+            let row_scales = if has_row_scales && args.row_scales != 0 {
+                args.row_scales + 4 * table.row_offset(group) as u64
             } else {
                 0
             };
@@ -70,7 +80,9 @@ impl Epilogue {
                 beta: table.beta(group),
                 bias,
                 bias_kind,
+                bias_scales,
                 row_scales,
+                row_scale_factor: args.row_scale_factor,
                 d: table.d_pointer(group),
                 d_kind: Kind(args.d_type),
                 n: args.n,
@@ -84,12 +96,27 @@ impl Epilogue {
     ///
     /// The row is one of the group's.
     #[inline(always)]
-    pub unsafe fn row_scale(&self, row: u32) -> f32 {
-        if self.row_scales == 0 {
+    pub unsafe fn bias_scale(&self, row: u32) -> f32 {
+        if self.bias_scales == 0 {
             return 1.0;
         }
         // SAFETY: there is a factor for each row.
-        unsafe { load_constant_f32(self.row_scales + 4 * u64::from(row)) }
+        unsafe { load_constant_f32(self.bias_scales + 4 * u64::from(row)) }
+    }
+
+    /// Alpha of a row of the group, which is live or not.
+    ///
+    /// # Safety
+    ///
+    /// A live row is one of the group's.
+    #[inline(always)]
+    pub unsafe fn row_alpha(&self, row: u32, live: bool) -> f32 {
+        if self.row_scales == 0 || !live {
+            return self.alpha;
+        }
+        // SAFETY: there is a factor for each row.
+        let scale = unsafe { load_constant_f32(self.row_scales + 4 * u64::from(row)) };
+        self.alpha * (scale * self.row_scale_factor)
     }
 
     /// Address of an element of the output.
@@ -99,20 +126,20 @@ impl Epilogue {
         self.d + index * self.d_kind.bytes()
     }
 
-    /// Finishes one element.
+    /// Finishes one element, with its row's alpha and bias factor.
     ///
     /// # Safety
     ///
     /// The element is inside the group's output and belongs to this thread.
     #[inline(always)]
-    pub unsafe fn store(&self, row: u32, column: u32, row_scale: f32, sum: f32) {
+    pub unsafe fn store(&self, row: u32, column: u32, [alpha, bias_scale]: [f32; 2], sum: f32) {
         let address = self.address(row, column);
         // SAFETY: the caller vouches for the element; the bias has `n` elements.
         unsafe {
-            let mut value = self.alpha * sum;
+            let mut value = alpha * sum;
             if self.bias != 0 {
                 let at = self.bias + u64::from(column) * self.bias_kind.bytes();
-                value = fma(row_scale, self.bias_kind.load_constant(at), value);
+                value = fma(bias_scale, self.bias_kind.load_constant(at), value);
             }
             if self.beta != 0.0 {
                 value = fma(self.beta, self.d_kind.load(address), value);
@@ -142,7 +169,7 @@ impl Epilogue {
         let quad_lane = lane % 4;
         let live = row.live && 8 * quad_lane < self.n - column;
         let address = row.address + 2 * u64::from(column + 8 * quad_lane);
-        let packed = values.map(|pair| kind.pack(pair.map(|sum| self.alpha * sum)));
+        let packed = values.map(|pair| kind.pack(pair.map(|sum| row.alpha * sum)));
         // SAFETY: the caller keeps the contract above; lanes without a live row or fragment store
         // nothing.
         unsafe { store_u32x4_if(live, address, transpose_quad(lane, packed)) }
@@ -207,9 +234,9 @@ impl Epilogue {
         // stored, of live rows.
         unsafe {
             // Collect runs and scale them.
-            let scale = |run: Run| run.map(|sum| self.alpha * sum);
-            let mut above = gather_runs(lane, sums, 0).map(scale);
-            let mut below = gather_runs(lane, sums, 2).map(scale);
+            let scale = |runs: Runs, factor: f32| runs.map(|run| run.map(|sum| factor * sum));
+            let mut above = scale(gather_runs(lane, sums, 0), upper.alpha);
+            let mut below = scale(gather_runs(lane, sums, 2), lower.alpha);
 
             // Add the bias.
             if self.bias != 0 {
@@ -303,9 +330,11 @@ impl Epilogue {
     #[inline(always)]
     pub unsafe fn row(&self, index: u32, rows: u32) -> Row {
         let live = index < rows;
-        // SAFETY: only a live row's factor is read.
-        let scale = if live { unsafe { self.row_scale(index) } } else { 0.0 };
-        Row { live, scale, address: self.address(index, 0) }
+        // SAFETY: only a live row's factors are read.
+        let scale = if live { unsafe { self.bias_scale(index) } } else { 0.0 };
+        // SAFETY: a live row is one of the group's.
+        let alpha = unsafe { self.row_alpha(index, live) };
+        Row { live, alpha, scale, address: self.address(index, 0) }
     }
 }
 
@@ -354,6 +383,8 @@ impl Columns {
 pub struct Row {
     /// Whether the group has the row.
     live: bool,
+    /// Factor of its sums.
+    alpha: f32,
     /// Its bias factor.
     scale: f32,
     /// Address of its first element.

@@ -24,7 +24,7 @@ use ptx_std::thread::thread_index;
 use super::element::Element;
 use super::epilogue::Epilogue;
 use super::scheduler::{Scheduler, Work};
-use crate::abi::GemmArgs;
+use crate::abi::{GemmArgs, Ragged};
 use crate::table::Table;
 
 /// Threads of a block.
@@ -106,7 +106,8 @@ pub unsafe fn run<E: Element>(args: &GemmArgs, _args_address: u64) {
             }
 
             // Finish the tile.
-            let epilogue = Epilogue::new(args, &table, work.group);
+            let ragged_rows = args.ragged == Ragged::Rows as u32;
+            let epilogue = Epilogue::new(args, &table, work.group, ragged_rows);
             finish(&epilogue, &work, m, args.n, &sums);
         }
     }
@@ -169,10 +170,10 @@ unsafe fn finish(epilogue: &Epilogue, work: &Work, m: u32, n: u32, sums: &[[f32;
     unsafe {
         let finish = |row: u32, [a, b, c, d]: [f32; 4]| {
             if row < m {
-                let row_scale = epilogue.row_scale(row);
+                let factors = [epilogue.row_alpha(row, true), epilogue.bias_scale(row)];
                 let finish = |column: u32, sum: f32| {
                     if column < n {
-                        epilogue.store(row, column, row_scale, sum);
+                        epilogue.store(row, column, factors, sum);
                     }
                 };
                 finish(column, a);

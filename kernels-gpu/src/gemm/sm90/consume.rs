@@ -83,7 +83,7 @@ where
 
             // Prepare the epilogue while the last products run.
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { live };
-            let epilogue = Epilogue::new(args, table, work.group);
+            let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
             let rows = rows(&epilogue, work.row + 64 * index, live_rows, lane);
             let former = epilogue.load_former(lane, &rows, work.column);
             finish_n256(&mut sums);

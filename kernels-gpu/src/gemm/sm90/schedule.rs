@@ -48,6 +48,8 @@ pub trait Schedule {
     const RAGGED_REDUCTION: bool;
     /// Whether the rows of groups are padded in memory, to multiples of a stage and with zeros.
     const PADDED: bool = false;
+    /// Whether products may have a factor for each token row.
+    const ROW_SCALES: bool = false;
     /// Whether the right operand always has one map, never one for each group.
     const ONE_MAP: bool = false;
     /// Reduction indices of a stage.
@@ -88,6 +90,7 @@ impl Schedule for Fprop {
     type A = KMajor;
     type B = KMajor;
     const RAGGED_REDUCTION: bool = false;
+    const ROW_SCALES: bool = true;
 
     #[inline(always)]
     unsafe fn copy(c: &Copies) {
@@ -113,6 +116,7 @@ impl Schedule for Dgrad {
     type A = KMajor;
     type B = MnMajor;
     const RAGGED_REDUCTION: bool = false;
+    const ROW_SCALES: bool = true;
 
     #[inline(always)]
     unsafe fn copy(c: &Copies) {

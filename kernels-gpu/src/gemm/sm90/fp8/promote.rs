@@ -129,7 +129,7 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, shared: u3
             // Finish the tile.
             let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { live_rows(table, work.group) };
             if column < gemm.n {
-                let epilogue = Epilogue::new(gemm, table, work.group);
+                let epilogue = Epilogue::new(gemm, table, work.group, false);
                 let tile = [opaque(work.row), opaque(column)];
                 store_tall::<E>(&epilogue, lane, tile, live_rows, sums);
             }
