@@ -8,9 +8,9 @@ use grouped_linear::recipe::{
     Accumulation, BlockScaling, Blocks, CurrentScaling, Format, ScaleRule,
 };
 use grouped_linear::{
-    BackwardOptions, Config, DType, Factor, ForwardOptions, GradSink, GroupedLinear, GroupedTensor,
-    LayerRecipe, QuantizedSpec, QuantizedTensor, Recipe, RecipeBuffers, Result, RowSink,
-    SourceShape, Splits, Stream, Tensor, Wgrad,
+    BackwardOptions, Config, DType, Factor, Form, ForwardOptions, GradSink, GroupedLinear,
+    GroupedTensor, LayerRecipe, QuantizedSpec, QuantizedTensor, Recipe, RecipeBuffers, Result,
+    RowSink, SourceShape, Splits, Stream, Tensor, Wgrad,
 };
 
 use super::number;
@@ -55,8 +55,8 @@ impl LowPrecision {
         let weights = SourceShape::Weights { rows: n, columns: k };
         let operands = |vector, square, gradient| -> Result<Operands> {
             let empty = |source, blocks, dtype| {
-                let format = Format { dtype, blocks };
-                let (rowwise, columnwise) = (true, true);
+                let format = Format::fp8(dtype, blocks);
+                let (rowwise, columnwise) = (Some(Form::Codes), Some(Form::Codes));
                 let spec = QuantizedSpec { groups, source, format, rowwise, columnwise };
                 QuantizedTensor::empty(stream, spec)
             };

@@ -223,6 +223,25 @@ fn tensor_maps(
     }
 }
 
+/// Maps of exact numbers: tokens of both sides, or tokens and packed weights.
+fn exact_maps(
+    launcher: &dyn Launcher,
+    problem: &GemmProblem,
+    a: &Tensor,
+    b: &Tensor,
+) -> Result<(TensorMap, TensorMap)> {
+    let tile = tile(problem.pass, problem.input)?;
+    let wgrad = problem.pass == Pass::Wgrad;
+    let a_map = token_map(a, if wgrad { tile.k } else { tile.m });
+    let b_map = if wgrad {
+        token_map(b, tile.k)
+    } else {
+        let (n, k) = (problem.out_features, problem.in_features);
+        weight_map(problem.pass, b.address().unwrap_or(0), b.dtype(), n, k, problem.groups)?
+    };
+    Ok((launcher.encode(&a_map)?, launcher.encode(&b_map)?))
+}
+
 /// Token rows `[rows, features]`, read in boxes of `token_box` rows.
 fn token_map(tensor: &Tensor, token_box: u32) -> MapDescriptor {
     let (rows, features) = (tensor.shape()[0] as u64, tensor.shape()[1] as u64);

@@ -30,12 +30,17 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
         Operands::Cast(cast) => quantize::prepare_cast(plan, launch, cast, &mut launches)?,
         Operands::Quantize(quantize) => {
             let table = if quantize.splits.is_some() { table } else { 0 };
-            let scratch = quantize::Scratch { table, amax: workspace + map.amax as u64, partial };
-            quantize::prepare_fp8(plan, launch, quantize, scratch, &mut launches)?;
+            let [amax, random] = [map.amax, map.random].map(|offset| workspace + offset as u64);
+            let scratch = quantize::Scratch { table, amax, random, partial };
+            quantize::prepare_quantize(plan, launch, quantize, scratch, &mut launches)?;
         }
         Operands::Dequantize(dequantize) => {
             let table = if dequantize.splits.is_some() { table } else { 0 };
             quantize::prepare_dequantize(plan, launch, dequantize, table, &mut launches)?;
+        }
+        Operands::Swizzle(swizzle) => {
+            let table = if swizzle.splits.is_some() { table } else { 0 };
+            quantize::micro::prepare_swizzle(plan, launch, swizzle, table, &mut launches)?;
         }
         Operands::Pad(pad) => quantize::prepare_pad(plan, launch, pad, table, &mut launches)?,
         Operands::UpdateScales(update) => {

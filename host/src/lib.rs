@@ -86,16 +86,16 @@ pub use crate::grouped_linear::functional::{
 pub use crate::grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Captured, CapturedLayer, CastWeights, Config,
     DelayedState, DelayedStates, ForwardOptions, GradSink, Grads, GroupedLinear, LayerRecipe,
-    LayerSpecs, Needs, PendingWgrad, Prepare, QuantizeWeights, RecipeBuffers, Refresh, RowSink,
-    SavePolicy, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
+    LayerSpecs, Needs, PendingWgrad, Prepare, QuantizeWeights, RandomState, RecipeBuffers, Refresh,
+    RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
 };
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
 pub use crate::recipe::Recipe;
 pub use crate::splits::Splits;
 pub use crate::tensor::{
-    CopySpec, DType, Direction, Element, GroupedTensor, ParamLayout, QuantizedCopy, QuantizedSpec,
-    QuantizedTensor, SourceShape, Tensor, TensorSpec,
+    CopySpec, DType, Direction, Element, Form, GroupedTensor, ParamLayout, QuantizedCopy,
+    QuantizedSpec, QuantizedTensor, SourceShape, Tensor, TensorSpec,
 };
 
 #[cfg(feature = "emulator")]

@@ -8,11 +8,11 @@ use crate::backend::Launcher;
 use crate::error::{Error, Kind, Result};
 use crate::launch::{Launches, mismatch};
 use crate::plan::{
-    Factor, GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Operands, Plan, Problem,
+    Factor, GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Operands, Pass, Plan, Problem,
     ScaledGemmOperands, ScaledGemmProblem,
 };
-use crate::recipe::Blocks;
-use crate::tensor::{SourceShape, Tensor};
+use crate::recipe::{Blocks, Format, Scope};
+use crate::tensor::{QuantizedCopy, SourceShape, Tensor};
 
 /// Adds `pointer_setup`, which checks the splits and fills the group table at `table`.
 pub(crate) fn prepare(
@@ -72,6 +72,16 @@ pub(crate) fn prepare(
             args.n = features as u32;
             (splits, spec.groups, rows)
         }
+        (Problem::Swizzle(problem), Operands::Swizzle(swizzle)) => {
+            let spec = problem.source;
+            let (SourceShape::Tokens { rows, features }, Some(splits)) =
+                (spec.source, swizzle.splits)
+            else {
+                return Err(mismatch());
+            };
+            args.n = features as u32;
+            (splits, spec.groups, rows)
+        }
         (Problem::Pad(problem), Operands::Pad(pad)) => {
             args.n = problem.columns as u32;
             (pad.splits, problem.groups, problem.rows)
@@ -118,9 +128,22 @@ fn describe_scaled_gemm(
     args.d = operand(&operands.d);
     args.alpha = scalars(&operands.alpha);
     args.beta = scalars(&operands.beta);
-    if problem.a.blocks == Blocks::Tensor {
-        args.a_scale_inv = operands.a.scale_inv.address().unwrap_or(0);
-        args.b_scale_inv = operands.b.scale_inv.address().unwrap_or(0);
+    (args.a_scale_inv, args.a_scale_factor) = group_scale(problem.a, operands.a);
+    (args.b_scale_inv, args.b_scale_factor) = group_scale(problem.b, operands.b);
+    // The columnwise copies of NVFP4 are padded, and have values or zeros in all of it.
+    let padded = matches!(problem.a, Format::Nvfp4(_)) && problem.pass == Pass::Wgrad;
+    args.padded_reduction = u32::from(padded);
+}
+
+/// What the elements of each group are multiplied by, on the device, and by the host.
+fn group_scale(format: Format, copy: &QuantizedCopy) -> (u64, f32) {
+    let address = |tensor: &Tensor| tensor.address().unwrap_or(0);
+    match format {
+        Format::Fp8 { blocks: Blocks::Tensor, .. } => (address(&copy.scale_inv), 1.0),
+        Format::Nvfp4(format) if format.scope == Scope::Group => {
+            (copy.amax.as_ref().map_or(0, address), format.amax_factor())
+        }
+        Format::Fp8 { .. } | Format::Mxfp8 { .. } | Format::Nvfp4(_) => (0, 1.0),
     }
 }
 

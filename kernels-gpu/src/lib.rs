@@ -4,11 +4,12 @@
 //! argument structs in [`abi`] and the table of kernels in [`variants`](mod@variants); the kernels'
 //! bodies are type-checked there, and never called.
 //!
-//! `quantize` turns high-precision weights into what the products read; it depends on no splits.
-//! The order of all other work, which is the order of launches:
+//! The order of the work of one operation, which is the order of launches:
 //!
 //! 1. `setup` turns the splits into the group table: offsets, pointers, tile counts, a verdict.
-//! 2. `gemm` multiplies, tile by tile over all groups.
+//!    Weights have no splits, so their quantization begins without.
+//! 2. `quantize` turns high-precision weights or tokens into what the products read, or `gemm`
+//!    multiplies, tile by tile over all groups.
 //! 3. `reduce` sums what belongs to the bias.
 //!
 //! Nothing here trusts a split before `setup` has checked it: where its verdict is bad the table is

@@ -11,7 +11,7 @@ use grouped_linear::recipe::{
     ScaleRule,
 };
 use grouped_linear::{
-    Accumulate, BiasUse, Config, DType, DelayedState, DeviceKind, Direction, Error, Factor,
+    Accumulate, BiasUse, Config, DType, DelayedState, DeviceKind, Direction, Error, Factor, Form,
     ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, QuantizeWeights,
     QuantizedCopy, QuantizedSpec, QuantizedTensor, RecipeBuffers, Result, SavePolicy, SourceShape,
     Splits, Stream, Tensor, WeightCache,
@@ -175,15 +175,16 @@ const LAYERS: &[Refusal] = &[
     }),
 ];
 
-const E4M3: Format = Format { dtype: DType::E4m3, blocks: Blocks::Tensor };
-const VECTORS: Format = Format { dtype: DType::E4m3, blocks: Blocks::Vector };
-const SQUARES: Format = Format { dtype: DType::E4m3, blocks: Blocks::Square };
-const E5M2: Format = Format { dtype: DType::E5m2, blocks: Blocks::Tensor };
+const E4M3: Format = Format::fp8(DType::E4m3, Blocks::Tensor);
+const VECTORS: Format = Format::fp8(DType::E4m3, Blocks::Vector);
+const SQUARES: Format = Format::fp8(DType::E4m3, Blocks::Square);
+const E5M2: Format = Format::fp8(DType::E5m2, Blocks::Tensor);
 const BOTH: [bool; 2] = [true; 2];
 const ROWWISE: [bool; 2] = [true, false];
 const COLUMNWISE: [bool; 2] = [false, true];
 
-fn spec(source: SourceShape, format: Format, [rowwise, columnwise]: [bool; 2]) -> QuantizedSpec {
+fn spec(source: SourceShape, format: Format, copies: [bool; 2]) -> QuantizedSpec {
+    let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(Form::Codes));
     QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise }
 }
 
@@ -329,7 +330,7 @@ const QUANTIZATIONS: &[Refusal] = &[
     ("a history of another type", "delayed state: it was made for e5m2", INVALID, |s| {
         quantize_delayed(s, E4M3, GROUPS, DType::E5m2)
     }),
-    ("a history for blocks", "with Vector blocks was asked for", INVALID, |s| {
+    ("a history for blocks", "1 x 128 was asked for", INVALID, |s| {
         quantize_delayed(s, VECTORS, GROUPS, DType::E4m3)
     }),
     ("a history for more groups", "delayed state: shape [3]", INVALID, |s| {
@@ -337,8 +338,8 @@ const QUANTIZATIONS: &[Refusal] = &[
     }),
     ("blocks of given scales, planned", "delayed scales are one for each group", INVALID, |_| {
         let destination = spec(SourceShape::Tokens { rows: ROWS, features: K }, VECTORS, BOTH);
-        let (input, scales) = (DType::Bf16, ScaleSource::Given);
-        let problem = QuantizeProblem { destination, input, scales, dbias: None };
+        let scales = ScaleSource::Given;
+        let problem = QuantizeProblem { scales, ..QuantizeProblem::new(destination, DType::Bf16) };
         Plan::new(problem.into(), Target::CPU).map(drop)
     }),
     ("db of other length, in FP8", "db: shape [48]", INVALID, |s| {
@@ -368,7 +369,7 @@ const QUANTIZATIONS: &[Refusal] = &[
         let want = spec(own.spec().source, VECTORS, BOTH).copy(Direction::Columnwise);
         let data = copy.data.reshape(&want.data.shape)?;
         let scale_inv = want.scale_inv.empty(s)?;
-        let columnwise = Some(QuantizedCopy { data, scale_inv });
+        let columnwise = Some(QuantizedCopy { data, scale_inv, amax: None });
         let spec = spec(own.spec().source, VECTORS, BOTH);
         let mut both = QuantizedTensor::from_copies(s, spec, Some(copy), columnwise)?;
         let source = grouped(s, &[GROUPS, N, K])?;
@@ -549,7 +550,7 @@ const COPIES: &[Refusal] = &[
         QuantizedTensor::empty(s, spec).map(drop)
     }),
     ("quantized to BF16", "quantized tensor: element type bf16", INVALID, |s| {
-        tokens(s, K, Format { dtype: DType::Bf16, ..E4M3 }, BOTH).map(drop)
+        tokens(s, K, Format::fp8(DType::Bf16, Blocks::Tensor), BOTH).map(drop)
     }),
     ("neither copy", "neither copy was asked for", INVALID, |s| {
         tokens(s, K, E4M3, [false; 2]).map(drop)

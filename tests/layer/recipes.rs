@@ -3,10 +3,11 @@
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
-use grouped_linear::recipe::{BlockScaling, Blocks, CurrentScaling, Fp8Types, ScaleRule};
-use grouped_linear::recipe::{DelayedScaling, Recipe, Role};
+use grouped_linear::recipe::{
+    BlockScaling, Blocks, CurrentScaling, DelayedScaling, Format, Fp8Types, Recipe, Role, ScaleRule,
+};
 use grouped_linear::{
-    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, Direction, ForwardOptions,
+    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, Direction, Form, ForwardOptions,
     GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, ParamLayout, QuantizeWeights,
     QuantizedSpec, QuantizedTensor, Refresh, Result, RowSink, SavePolicy, Saved, SavedBytes,
     SelectedGrads, SourceShape, Splits, Stream, Tensor, WeightCache, Wgrad,
@@ -235,7 +236,7 @@ fn high(stream: &Stream) -> Result<()> {
         for (name, recipe) in recipes() {
             let own = model.recipe(stream, recipe)?;
             let low = model.step(stream, bias, Some(&own))?;
-            let own = own.with_backward(BackwardPrecision::High);
+            let own = own.with_backward(BackwardPrecision::High)?;
             let mixed = model.step(stream, bias, Some(&own))?;
             let want = [&low[0], &plain[1], &plain[2], &plain[3], &plain[4]].map(Clone::clone);
             same_results(name, &mixed, &want);
@@ -357,7 +358,7 @@ fn kept(stream: &Stream) -> Result<()> {
             _ => (per_group, per_group),
         };
         let (tokens, weights) = (PADDED * K + tokens, GROUPS * N * K + weights);
-        let high = own.clone().with_backward(BackwardPrecision::High);
+        let high = own.clone().with_backward(BackwardPrecision::High)?;
         let all = Needs::default();
         for (own, needs, want, parameters) in [
             (&own, all, tokens, weights),
@@ -375,9 +376,8 @@ fn kept(stream: &Stream) -> Result<()> {
                 assert!(spec.has(Direction::Columnwise) && !spec.has(Direction::Rowwise));
                 let copy = spec.copy(Direction::Columnwise);
                 // Where a group has one scale, the scale is kept beside its inverse.
-                let scales = spec.format.blocks == Blocks::Tensor;
-                let scale = if scales { GROUPS * 4 } else { 0 };
-                copy.data.byte_len() + copy.scale_inv.byte_len() + scale
+                let whole = matches!(spec.format, Format::Fp8 { blocks: Blocks::Tensor, .. });
+                copy.byte_len() + if whole { GROUPS * 4 } else { 0 }
             });
             let inferred = match (needs.dw, std::ptr::eq(own, &high)) {
                 (false, _) => (None, None),
@@ -443,7 +443,11 @@ fn skipped(stream: &Stream) -> Result<()> {
     for (name, recipe) in recipes() {
         let format = recipe.format(Role::Input);
         let source = SourceShape::Tokens { rows: ROWS, features: K };
-        let (rowwise, columnwise) = (true, true);
+        let form = match format {
+            Format::Fp8 { .. } => Form::Codes,
+            _ => Form::Exact,
+        };
+        let (rowwise, columnwise) = (Some(form), Some(form));
         let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
         let mut quantized = QuantizedTensor::empty(stream, spec)?;
         let mut held = Vec::new();

@@ -7,12 +7,12 @@ use grouped_linear_kernels::abi::scaled::{
 };
 use grouped_linear_kernels::variants::{Role, Tile};
 
-use super::{NO_MAP, check_alignment, plain_args};
+use super::{NO_MAP, check_alignment, exact_maps, plain_args};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::Result;
 use crate::launch::{Launches, mismatch};
-use crate::plan::{LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands};
-use crate::recipe::Blocks;
+use crate::plan::{LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands, ScaledGemmProblem};
+use crate::recipe::{Blocks, Format, Scope};
 use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape};
 
 /// Bytes of the innermost box dimension, the span of the swizzle: as many elements.
@@ -35,17 +35,22 @@ pub(crate) fn prepare(
     };
     let row = kernel.row()?;
     let plain = plain_args(&problem.unscaled(), operands.bias, operands.bias_row_scales, table);
-    let Role::GemmFp8(_) = kernel.role else {
+    match kernel.role {
+        Role::GemmFp8(_) => {}
+        Role::GemmSm90(..) => {
+            let args = exact_args(launcher, problem, operands, plain)?;
+            return launches.push(row, kernel.grid, bytes_of(&args));
+        }
         // Nothing is multiplied where there are no tokens, and no operand is read.
-        return launches.push(row, kernel.grid, bytes_of(&plain));
-    };
+        _ => return launches.push(row, kernel.grid, bytes_of(&plain)),
+    }
     check_alignment(&operands.d, operands.bias)?;
     let Tile { m, n, .. } = row.tile;
     let (a, b) = (operands.a_side(problem.pass), operands.b_side(problem.pass));
     let map = |side: &Side<'_>, lines| launcher.encode(&side.data_map(lines));
-    let scale_map = |side: &Side<'_>, length| match side.spec.format.blocks {
-        Blocks::Vector => launcher.encode(&side.scale_map(length)),
-        Blocks::Tensor | Blocks::Square => Ok(NO_MAP),
+    let scale_map = |side: &Side<'_>, length| match side.spec.format {
+        Format::Fp8 { blocks: Blocks::Vector, .. } => launcher.encode(&side.scale_map(length)),
+        _ => Ok(NO_MAP),
     };
     let args = ScaledGemmArgs {
         gemm: GemmArgs { a_map: map(&a, m)?, b_map: map(&b, n)?, ..plain },
@@ -56,6 +61,25 @@ pub(crate) fn prepare(
         b_scales: b.scales(),
     };
     launches.push(row, kernel.grid, bytes_of(&args))
+}
+
+/// Arguments of a product of exact numbers.
+fn exact_args(
+    launcher: &dyn Launcher,
+    problem: &ScaledGemmProblem,
+    operands: &ScaledGemmOperands<'_>,
+    plain: GemmArgs,
+) -> Result<GemmArgs> {
+    check_alignment(&operands.d, operands.bias)?;
+    let unscaled = problem.unscaled();
+    let (a_map, b_map) = exact_maps(launcher, &unscaled, &operands.a.data, &operands.b.data)?;
+    let (row_scales, row_scale_factor) = match (problem.a, &operands.a.amax) {
+        (Format::Nvfp4(format), Some(amax)) if format.scope == Scope::Row => {
+            (amax.address().unwrap_or(0), format.amax_factor())
+        }
+        _ => (0, 0.0),
+    };
+    Ok(GemmArgs { a_map, b_map, row_scales, row_scale_factor, ..plain })
 }
 
 /// One operand: the copy that runs along the reduction.
@@ -127,13 +151,13 @@ impl Side<'_> {
     }
 
     fn scales(&self) -> OperandScales {
-        match self.spec.format.blocks {
-            Blocks::Tensor => OperandScales::default(),
-            Blocks::Vector | Blocks::Square => OperandScales {
+        match self.spec.format {
+            Format::Fp8 { blocks: Blocks::Vector | Blocks::Square, .. } => OperandScales {
                 scale_inv: self.copy.scale_inv.address().unwrap_or(0),
                 layout: self.spec.scale_layout(self.direction),
                 reserved: 0,
             },
+            _ => OperandScales::default(),
         }
     }
 }

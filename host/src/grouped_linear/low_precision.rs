@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::quantized::{DelayedState, QuantizeArgs, QuantizeSource, quantize};
+use super::random::RandomState;
 use super::weight_cache::Prepare;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
@@ -9,17 +10,18 @@ use crate::plan::{
     BiasKind, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource, ScaledGemmProblem,
     Target,
 };
-use crate::recipe::{Recipe, Role};
+use crate::recipe::{Recipe, Role, Scope};
 use crate::splits::Splits;
 use crate::tensor::{
-    DType, Direction, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
+    DType, Direction, Form, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
     missing_copy,
 };
 
 /// What forward keeps of the tokens, for the gradient of the weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SavePolicy {
-    /// The quantized copy that the gradient reads, one byte an element.
+    /// The quantized copy that the gradient reads: a byte an element of FP8, two of the exact numbers of
+    /// MXFP8 and NVFP4.
     #[default]
     Quantized,
     /// The tokens as they are, which backward quantizes again: no memory, where something else keeps
@@ -65,6 +67,7 @@ pub struct LayerRecipe {
     recipe: Recipe,
     config: Config,
     delayed: Option<DelayedStates>,
+    random: Option<RandomState>,
     weights: Option<QuantizedTensor>,
     buffers: Option<RecipeBuffers>,
     save: SavePolicy,
@@ -130,7 +133,7 @@ fn spec(
     recipe: &Recipe,
     role: Role,
     rows: usize,
-    [rowwise, columnwise]: [bool; 2],
+    copies: [bool; 2],
 ) -> QuantizedSpec {
     let Config { groups, in_features, out_features, .. } = *config;
     let source = match role {
@@ -138,7 +141,10 @@ fn spec(
         Role::GradOutput => SourceShape::Tokens { rows, features: out_features },
         Role::Weight => SourceShape::Weights { rows: out_features, columns: in_features },
     };
-    QuantizedSpec { groups, source, format: recipe.format(role), rowwise, columnwise }
+    let format = recipe.format(role);
+    let form = if format.is_micro() { Form::Exact } else { Form::Codes };
+    let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(form));
+    QuantizedSpec { groups, source, format, rowwise, columnwise }
 }
 
 impl LayerRecipe {
@@ -152,7 +158,7 @@ impl LayerRecipe {
         let delayed = match recipe {
             Recipe::Delayed(delayed) => {
                 let state = |role| {
-                    DelayedState::new(stream, delayed, config.groups, recipe.format(role).dtype)
+                    DelayedState::new(stream, delayed, config.groups, recipe.format(role).dtype())
                 };
                 Some(DelayedStates {
                     input: state(Role::Input)?,
@@ -160,10 +166,21 @@ impl LayerRecipe {
                     grad_output: state(Role::GradOutput)?,
                 })
             }
-            Recipe::Current(_) | Recipe::Block(_) => None,
+            _ => None,
         };
-        let (save, backward) = (SavePolicy::default(), BackwardPrecision::default());
-        let own = Self { recipe, config, delayed, weights: None, buffers: None, save, backward };
+        let random = match recipe {
+            Recipe::Nvfp4(nvfp4) if nvfp4.stochastic_gradients => {
+                Some(RandomState::new(stream, nvfp4.seed)?)
+            }
+            _ => None,
+        };
+        let backward = match recipe {
+            Recipe::Nvfp4(nvfp4) if nvfp4.input == Scope::Row => BackwardPrecision::High,
+            _ => BackwardPrecision::default(),
+        };
+        let save = SavePolicy::default();
+        let (weights, buffers) = (None, None);
+        let own = Self { recipe, config, delayed, random, weights, buffers, save, backward };
         let target = stream.device().target();
         own.problems(1, true, true, config.dtype)
             .into_iter()
@@ -206,8 +223,36 @@ impl LayerRecipe {
     }
 
     /// In which precision backward computes.
-    pub fn with_backward(self, backward: BackwardPrecision) -> Self {
-        Self { backward, ..self }
+    ///
+    /// # Errors
+    /// That of the recipe, where tokens have a scale for each row.
+    pub fn with_backward(self, backward: BackwardPrecision) -> Result<Self> {
+        let rows_scaled = matches!(self.recipe, Recipe::Nvfp4(nvfp4) if nvfp4.input == Scope::Row);
+        if rows_scaled && backward == BackwardPrecision::Recipe {
+            return Err(Error::unsupported(
+                "tokens with a scale for each row have no copy that the gradient of the weights could \
+                 read; compute backward in high precision (BackwardPrecision::High)",
+            ));
+        }
+        Ok(Self { backward, ..self })
+    }
+
+    /// Random numbers from another state than the recipe's own, say that of a checkpoint.
+    ///
+    /// # Errors
+    /// A recipe that rounds nothing at random.
+    pub fn with_random(self, random: RandomState) -> Result<Self> {
+        if self.random.is_none() {
+            return Err(Error::invalid(
+                "a random state was given with a recipe that rounds nothing at random",
+            ));
+        }
+        Ok(Self { random: Some(random), ..self })
+    }
+
+    /// Where the numbers of random rounding come from.
+    pub fn random(&self) -> Option<&RandomState> {
+        self.random.as_ref()
     }
 
     /// The recipe.
@@ -249,7 +294,8 @@ impl LayerRecipe {
         let delayed =
             self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
         let quantized = self.weights.iter().chain(buffers).flat_map(QuantizedTensor::tensors);
-        quantized.chain(delayed.map(DelayedState::scale)).collect()
+        let random = self.random.iter().map(RandomState::tensor);
+        quantized.chain(delayed.map(DelayedState::scale)).chain(random).collect()
     }
 
     pub(super) fn spec(&self, role: Role, rows: usize, copies: [bool; 2]) -> QuantizedSpec {
@@ -272,7 +318,7 @@ impl LayerRecipe {
         let own = buffer.spec();
         if own.source != want.source || own.groups != want.groups || own.format != want.format {
             return Err(Error::invalid(format!(
-                "the recipe's buffers were made for {:?} in {:?}, {:?} in {:?} is needed",
+                "the recipe's buffers were made for {:?} in {}, {:?} in {} is needed",
                 own.source, own.format, want.source, want.format
             )));
         }
@@ -287,7 +333,9 @@ impl LayerRecipe {
     pub(super) fn args<'a>(&'a self, role: Role, source: QuantizeSource<'a>) -> QuantizeArgs<'a> {
         let delayed = self.delayed.as_ref().map(|states| states.of(role));
         let scale = self.recipe.scale_rule();
-        QuantizeArgs { scale, delayed, ..QuantizeArgs::new(source) }
+        let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
+        let random = self.random.as_ref().filter(|_| self.recipe.is_stochastic(role));
+        QuantizeArgs { scale, delayed, four_over_six, random, ..QuantizeArgs::new(source) }
     }
 
     pub(super) fn tokens(
@@ -366,8 +414,10 @@ impl LayerRecipe {
         };
         let input = self.config.dtype;
         let quantize = |role, copies| -> Problem {
-            let destination = self.spec(role, rows, copies);
-            QuantizeProblem { destination, input, scales, dbias: None }.into()
+            let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
+            let stochastic = self.recipe.is_stochastic(role);
+            let plain = QuantizeProblem::new(self.spec(role, rows, copies), input);
+            QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
         };
         let product = |pass| Problem::from(self.product(pass, rows, output, BiasKind::None));
         let (dx, dw) = (dx && self.in_backward(), dw && self.in_backward());
@@ -450,8 +500,10 @@ impl Prepare for QuantizeWeights {
             ));
         }
         let destination = self.recipe.spec(Role::Weight, 0, [true, true]);
-        let (input, scales) = (self.master, ScaleSource::Own);
-        let problem = QuantizeProblem { destination, input, scales, dbias: None };
+        let four_over_six = self.recipe.recipe.four_over_six(Role::Weight);
+        let four_over_six = four_over_six.map(|choice| choice.error);
+        let plain = QuantizeProblem::new(destination, self.master);
+        let problem = QuantizeProblem { four_over_six, ..plain };
         Plan::new(problem.into(), stream.device().target())?;
         QuantizedTensor::empty(stream, destination)
     }

@@ -3,6 +3,7 @@
 mod backward;
 mod captured;
 mod delayed;
+mod forms;
 mod forward;
 pub mod functional;
 mod infer;
@@ -10,6 +11,7 @@ mod low_precision;
 mod movement;
 mod operands;
 mod quantized;
+mod random;
 mod saved;
 mod sink;
 #[cfg(test)]
@@ -26,6 +28,7 @@ pub use self::low_precision::{
     BackwardPrecision, DelayedStates, LayerRecipe, QuantizeWeights, RecipeBuffers, SavePolicy,
 };
 pub use self::quantized::DelayedState;
+pub use self::random::RandomState;
 pub use self::saved::{Saved, SavedBytes};
 pub use self::sink::{GradSink, RowSink, Wgrad};
 pub use self::weight_cache::{CastWeights, Prepare, Refresh, WeightCache};

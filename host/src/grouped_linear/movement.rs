@@ -54,7 +54,8 @@ pub fn dequantize(
             return Err(Error::invalid("weights are restored into DequantizeSink::Weights"));
         }
     };
-    let problem: Problem = DequantizeProblem { source: spec, direction, output }.into();
+    let problem: Problem =
+        DequantizeProblem { source: spec, direction, output, exact: false }.into();
     let want = problem.output();
     let rows = match destination {
         GroupedOperand::Rows(tensor) => {

@@ -1,6 +1,7 @@
 //! Functional forms in low precision: quantize, and products of quantized tensors.
 
 use super::functional::{Accumulate, bias_kind, run};
+use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
@@ -9,7 +10,7 @@ use crate::plan::{
     QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
     UpdateScalesOperands, UpdateScalesProblem,
 };
-use crate::recipe::{Accumulation, Blocks, DelayedScaling, Format, ScaleRule};
+use crate::recipe::{Accumulation, Blocks, DelayedScaling, ErrorMeasure, Format, ScaleRule};
 use crate::splits::Splits;
 use crate::tensor::{
     DType, Direction, GroupedTensor, QuantizedCopy, QuantizedTensor, SourceShape, Tensor,
@@ -49,21 +50,37 @@ pub struct QuantizeArgs<'a> {
     pub skip: Option<&'a Tensor>,
     /// The gradient of the bias, of tokens.
     pub dbias: Option<DbiasSink<'a>>,
+    /// NVFP4: blocks map their largest magnitude to 6 or to 4, by this error; `None`: to 6.
+    pub four_over_six: Option<ErrorMeasure>,
+    /// NVFP4: elements are rounded at random, with numbers drawn from this state.
+    pub random: Option<&'a RandomState>,
 }
 
 impl<'a> QuantizeArgs<'a> {
     /// The source with scales of its own, unrounded, and nothing else.
     pub fn new(source: QuantizeSource<'a>) -> Self {
-        Self { source, scale: ScaleRule::default(), delayed: None, skip: None, dbias: None }
+        Self {
+            source,
+            scale: ScaleRule::default(),
+            delayed: None,
+            skip: None,
+            dbias: None,
+            four_over_six: None,
+            random: None,
+        }
     }
 }
 
 /// Quantizes `source` into the copies that `destination` has, all from one read of it (two where a
-/// group has one scale, which must be found first).
+/// group has one scale, or one above those of its blocks, which must be found first).
 ///
-/// An element becomes the number of the format nearest to it times its block's scale (ties to even,
-/// saturating), with `scale = max / amax` of the block. A block whose largest magnitude is zero or
-/// infinite has a scale of one. Rows at and beyond `Σ m_g` are not read, and nothing is written for them.
+/// FP8: an element becomes the number of the format nearest to it times its block's scale (ties to
+/// even, saturating), with `scale = max / amax` of the block. A block whose largest magnitude is zero
+/// or infinite has a scale of one. MXFP8 and NVFP4: see [`mxfp8_exponent`] and [`TensorScale`]. Rows at
+/// and beyond `Σ m_g` are not read, and nothing is written for them.
+///
+/// [`mxfp8_exponent`]: crate::numerics::scale::mxfp8_exponent
+/// [`TensorScale`]: crate::numerics::scale::TensorScale
 ///
 /// ```
 /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
@@ -75,9 +92,9 @@ impl<'a> QuantizeArgs<'a> {
 /// let mut quantized = QuantizedTensor::empty(&stream, QuantizedSpec {
 ///     groups: 2,
 ///     source: SourceShape::Tokens { rows: 3, features: 16 },
-///     format: Format { dtype: DType::E4m3, blocks: Blocks::Tensor },
-///     rowwise: true,
-///     columnwise: false,
+///     format: Format::fp8(DType::E4m3, Blocks::Tensor),
+///     rowwise: Some(Form::Codes),
+///     columnwise: None,
 /// })?;
 /// let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
 /// quantize(&stream, args, &mut quantized)?;
@@ -87,7 +104,8 @@ impl<'a> QuantizeArgs<'a> {
 /// ```
 ///
 /// # Errors
-/// Shapes, types or devices that do not fit; features that are no multiples of 16; scales over memory
+/// Shapes, types or devices that do not fit; features that are no multiples of 16 (MXFP8: of 32); what
+/// a format cannot combine ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory
 /// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap
 /// of what is written; a flag to skip with a history or with db; a device without kernels; a driver
 /// failure.
@@ -96,7 +114,7 @@ pub fn quantize(
     args: QuantizeArgs<'_>,
     destination: &mut QuantizedTensor,
 ) -> Result<()> {
-    let QuantizeArgs { source, scale, delayed, skip, dbias } = args;
+    let QuantizeArgs { source, scale, delayed, skip, dbias, four_over_six, random } = args;
     let spec = destination.spec();
     let (operand, splits, input) = check_source(stream, &source, destination)?;
     destination.check_device("destination", stream)?;
@@ -109,11 +127,13 @@ pub fn quantize(
             ));
         }
     }
-    let whole = spec.format.blocks == Blocks::Tensor;
-    if whole && delayed.is_none() && destination.scale().is_none() {
+    if spec.format.is_whole() && delayed.is_none() && destination.scale().is_none() {
         return Err(Error::invalid(
             "destination: it has no memory for scales; make it with QuantizedTensor::empty",
         ));
+    }
+    if let Some(random) = random {
+        random.tensor().check_device("random state", stream)?;
     }
     if let Some(delayed) = delayed {
         delayed.check(stream, spec.groups, spec.format)?;
@@ -130,7 +150,9 @@ pub fn quantize(
         None => ScaleSource::Own,
     };
     let dbias = db.map(GroupedTensor::dtype);
-    let problem = QuantizeProblem { destination: spec, input, scales, dbias };
+    let stochastic = random.is_some();
+    let problem =
+        QuantizeProblem { destination: spec, input, scales, dbias, four_over_six, stochastic };
     let history = delayed.map(DelayedState::operands);
     let operands = QuantizeOperands {
         source: operand,
@@ -141,6 +163,7 @@ pub fn quantize(
         skip,
         db,
         accumulate_db,
+        random: random.map(RandomState::tensor),
     };
     let rows = match spec.source {
         SourceShape::Tokens { rows, .. } => rows,
@@ -190,7 +213,7 @@ fn check_source<'a>(
 #[derive(Clone, Debug)]
 pub struct DelayedState {
     recipe: DelayedScaling,
-    format: Format,
+    dtype: DType,
     /// `f32[history_len, groups]`; the first line is this step's.
     history: Tensor,
     /// `f32[groups]`.
@@ -214,7 +237,7 @@ impl DelayedState {
         let ones = vec![1.0f32; groups];
         Ok(Self {
             recipe,
-            format: Format { dtype, blocks: Blocks::Tensor },
+            dtype,
             history: Tensor::zeros(stream, &[recipe.history_len, groups], DType::F32)?,
             scale: Tensor::from_slice(stream, &[groups], &ones)?,
             scale_inv: Tensor::from_slice(stream, &[groups], &ones)?,
@@ -249,7 +272,7 @@ impl DelayedState {
         let problem = UpdateScalesProblem {
             groups: self.scale.len(),
             history_len: self.recipe.history_len,
-            format: self.format.dtype,
+            format: self.dtype,
         };
         let plan = Plan::new(problem.into(), stream.device().target())?;
         let operands = UpdateScalesOperands {
@@ -265,11 +288,10 @@ impl DelayedState {
     }
 
     fn check(&self, stream: &Stream, groups: usize, format: Format) -> Result<()> {
-        if format != self.format {
+        let own = Format::fp8(self.dtype, Blocks::Tensor);
+        if format != own {
             return Err(Error::invalid(format!(
-                "delayed state: it was made for {}, one scale per group; {} with {:?} blocks was \
-                 asked for",
-                self.format.dtype, format.dtype, format.blocks
+                "delayed state: it was made for {own}; {format} was asked for"
             )));
         }
         self.scale.check("delayed state", &[groups], DType::F32, stream)

@@ -9,17 +9,16 @@ mod problem;
 mod quantize;
 mod scaled;
 
-use grouped_linear_kernels::abi::quantize::ROW_BLOCK;
 use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
 pub use grouped_linear_kernels::variants::Role;
 use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
 
 pub use self::execution::Execution;
-pub use self::movement::{DequantizeProblem, PadProblem, Padding};
+pub use self::movement::{DequantizeProblem, PadProblem, Padding, SwizzleProblem};
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
     CastOperands, DbiasOperands, DequantizeOperands, DscalesOperands, GemmOperands, GroupedOperand,
-    HistoryOperands, Operands, PadOperands, QuantizeOperands, ScaledGemmOperands,
+    HistoryOperands, Operands, PadOperands, QuantizeOperands, ScaledGemmOperands, SwizzleOperands,
     UpdateScalesOperands,
 };
 pub(crate) use self::overlaps::Overlaps;
@@ -123,13 +122,15 @@ pub struct PlannedKernel {
 }
 
 /// Byte offsets in the scratch memory of one operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct WorkspaceMap {
     /// The group table.
     pub table: usize,
     /// Largest magnitudes of tiles, `f32[tiles]`.
     pub amax: usize,
+    /// Random state of this operation.
+    pub random: usize,
     /// Partial sums of dbias, `f32[segments, n]`.
     pub partial: usize,
     /// Size of all.
@@ -156,11 +157,14 @@ impl Plan {
             )));
         }
         let launch = match &problem {
-            Problem::Gemm(gemm) => gemm_launch(gemm, gemm.role()?, gpu)?,
-            Problem::ScaledGemm(scaled) => gemm_launch(&scaled.unscaled(), scaled.role()?, gpu)?,
+            Problem::Gemm(gemm) => gemm_launch(gemm, gemm.role()?, 1, gpu)?,
+            Problem::ScaledGemm(scaled) => {
+                gemm_launch(&scaled.unscaled(), scaled.role()?, scaled.row_align(), gpu)?
+            }
             Problem::Quantize(quantize) => quantize.launch(gpu)?,
             Problem::UpdateScales(update) => update.launch()?,
             Problem::Dequantize(dequantize) => dequantize.launch(gpu)?,
+            Problem::Swizzle(swizzle) => swizzle.launch(gpu)?,
             Problem::Pad(pad) => pad.launch(gpu)?,
             Problem::Dbias(dbias) => dbias_launch(dbias)?,
             Problem::Dscales(dscales) => dscales_launch(dscales)?,
@@ -178,17 +182,18 @@ impl PlannedKernel {
     }
 }
 
-fn gemm_launch(problem: &GemmProblem, role: Role, gpu: GpuTarget) -> Result<LaunchPlan> {
+fn gemm_launch(
+    problem: &GemmProblem,
+    role: Role,
+    row_align: u32,
+    gpu: GpuTarget,
+) -> Result<LaunchPlan> {
     let tile = row(role)?.tile;
     let (m, n, _) = problem.extents();
     let tiles = tile_bound(problem, tile)?;
     let writes = m.unwrap_or(problem.rows) > 0 && n > 0;
     let grid = [tiles.min(u64::from(gpu.multiprocessors)) as u32, 1];
     let workspace = workspace(problem.groups, 0);
-    let row_align = match role {
-        Role::GemmFp8(_) => ROW_BLOCK,
-        _ => 1,
-    };
     Ok(LaunchPlan {
         kernel: writes.then_some(PlannedKernel { role, grid }),
         reduce: None,
@@ -268,13 +273,19 @@ fn cast_launch(problem: &CastProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
         scales: None,
         tile: (cast.tile.m, cast.tile.n),
         row_align: 1,
-        workspace: WorkspaceMap { table: 0, amax: 0, partial: 0, bytes: 0 },
+        workspace: WorkspaceMap::default(),
     })
 }
 
 fn workspace(groups: usize, partial_bytes: usize) -> WorkspaceMap {
     let partial = GroupTable::layout(groups as u32).bytes.next_multiple_of(256);
-    WorkspaceMap { table: 0, amax: partial, partial, bytes: partial + partial_bytes }
+    WorkspaceMap {
+        table: 0,
+        amax: partial,
+        random: partial,
+        partial,
+        bytes: partial + partial_bytes,
+    }
 }
 
 fn row(role: Role) -> Result<&'static Kernel> {

@@ -1,4 +1,5 @@
-//! What moves tokens and weights between forms: from FP8 back, to padded groups and back.
+//! What moves tokens and weights between forms: from codes back, scales to another order, to padded
+//! groups and back.
 
 use grouped_linear_kernels::abi::GroupTable;
 use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
@@ -6,11 +7,12 @@ use grouped_linear_kernels::variants::Role;
 
 use super::problem::check_sizes;
 use super::quantize::QuantizeProblem;
-use super::{GpuTarget, LaunchPlan, PlannedKernel, ScaleSource, WorkspaceMap, row};
+use super::{GpuTarget, LaunchPlan, PlannedKernel, WorkspaceMap, row};
 use crate::error::{Error, Result};
-use crate::tensor::{DType, Direction, QuantizedSpec, SourceShape, missing_copy};
+use crate::recipe::{Format, Nvfp4Format, ScaleBound, Transform};
+use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape, TensorSpec, missing_copy};
 
-/// One copy of a quantized tensor, back in the shape of its source.
+/// One copy of a quantized tensor, back in the shape of its source, or as exact numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DequantizeProblem {
     /// Shape and format of the quantized tensor.
@@ -19,37 +21,130 @@ pub struct DequantizeProblem {
     pub direction: Direction,
     /// Type of the result.
     pub output: DType,
+    /// Whether the result is the data of [`Form::Exact`]: BF16, without the scales of groups or rows.
+    pub exact: bool,
 }
 
 impl DequantizeProblem {
     pub(super) fn check(&self) -> Result<()> {
-        if !self.source.has(self.direction) {
-            return Err(missing_copy("source", self.direction));
+        let Self { source, direction, output, exact } = *self;
+        let Some(form) = source.form(direction) else {
+            return Err(missing_copy("source", direction));
+        };
+        if form == Form::Exact {
+            return Err(Error::unsupported(
+                "source: the copy holds exact numbers, which have no codes to restore from",
+            ));
+        }
+        if exact && !source.format.is_micro() {
+            return Err(Error::unsupported(format!(
+                "source: {} has no exact numbers in BF16",
+                source.format
+            )));
+        }
+        if exact && output != DType::Bf16 {
+            return Err(Error::dtype("destination", output, "bf16"));
+        }
+        if let Format::Nvfp4(Nvfp4Format { transform: Transform::Hadamard, .. }) = source.format
+            && direction == Direction::Columnwise
+            && !exact
+        {
+            return Err(Error::unsupported(
+                "source: the columnwise copy was transformed, its rows are mixed; restore the rowwise \
+                 one",
+            ));
         }
         self.as_quantize().check()
     }
 
-    /// The quantization that leads there.
+    /// A quantization that leads there, as far as shapes go.
     fn as_quantize(&self) -> QuantizeProblem {
-        let (destination, input) = (self.source, self.output);
-        QuantizeProblem { destination, input, scales: ScaleSource::Own, dbias: None }
+        let mut destination = self.source;
+        if let Format::Nvfp4(nvfp4) = &mut destination.format {
+            nvfp4.bound = ScaleBound::Full;
+        }
+        QuantizeProblem::new(destination, self.output)
+    }
+
+    /// Shape and type of the result.
+    pub(super) fn output(&self) -> TensorSpec {
+        let form = if self.exact { Form::Exact } else { Form::Codes };
+        let spec = QuantizedSpec { rowwise: Some(form), columnwise: Some(form), ..self.source };
+        match self.exact {
+            true => spec.copy(self.direction).data,
+            false => TensorSpec { shape: spec.source.shape(spec.groups), dtype: self.output },
+        }
     }
 
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
-        let QuantizedSpec { groups, source, .. } = self.source;
-        let tiles = self.as_quantize().tiles()?;
-        let table = match source {
-            SourceShape::Tokens { .. } => GroupTable::layout(groups as u32).bytes,
-            SourceShape::Weights { .. } => 0,
+        let role = match self.source.format {
+            Format::Fp8 { .. } => Role::DequantizeFp8,
+            Format::Mxfp8 { .. } => Role::DequantizeMxfp8,
+            Format::Nvfp4(_) => Role::DequantizeNvfp4,
         };
-        Ok(LaunchPlan {
-            kernel: walking(Role::DequantizeFp8, tiles, gpu)?,
-            reduce: None,
-            scales: None,
-            tile: (ROW_BLOCK, COLUMN_BLOCK),
-            row_align: ROW_BLOCK,
-            workspace: WorkspaceMap { table: 0, amax: table, partial: table, bytes: table },
-        })
+        tiled(role, &self.as_quantize(), gpu)
+    }
+}
+
+/// One kernel that walks over the blocks of a tensor.
+fn tiled(role: Role, problem: &QuantizeProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
+    let QuantizedSpec { groups, source, .. } = problem.destination;
+    let table = match source {
+        SourceShape::Tokens { .. } => GroupTable::layout(groups as u32).bytes,
+        SourceShape::Weights { .. } => 0,
+    };
+    Ok(LaunchPlan {
+        kernel: walking(role, problem.tiles()?, gpu)?,
+        reduce: None,
+        scales: None,
+        tile: (ROW_BLOCK, COLUMN_BLOCK),
+        row_align: ROW_BLOCK,
+        workspace: WorkspaceMap { bytes: table, ..WorkspaceMap::default() },
+    })
+}
+
+/// The block scales of one copy (MXFP8, NVFP4) into swizzled order, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SwizzleProblem {
+    /// Shape and format of the quantized tensor; the copy is in codes, swizzled or not.
+    pub source: QuantizedSpec,
+    /// Which copy.
+    pub direction: Direction,
+}
+
+impl SwizzleProblem {
+    /// Whether the result is swizzled.
+    pub(crate) fn swizzles(&self) -> bool {
+        self.source.form(self.direction) == Some(Form::Codes)
+    }
+
+    /// Shape and type of the scales.
+    pub(super) fn output(&self) -> TensorSpec {
+        self.source.copy(self.direction).scale_inv
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let Self { source, direction } = *self;
+        match source.form(direction) {
+            None => Err(missing_copy("source", direction)),
+            Some(Form::Exact) => Err(Error::unsupported(
+                "source: the copy holds exact numbers, which have no block scales",
+            )),
+            _ if !source.format.is_micro() => Err(Error::unsupported(format!(
+                "source: the scales of {} have one order",
+                source.format
+            ))),
+            _ => self.as_quantize().check(),
+        }
+    }
+
+    fn as_quantize(&self) -> QuantizeProblem {
+        let (source, direction, exact) = (self.source, self.direction, false);
+        DequantizeProblem { source, direction, output: DType::Bf16, exact }.as_quantize()
+    }
+
+    pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
+        tiled(Role::SwizzleScales, &self.as_quantize(), gpu)
     }
 }
 
@@ -119,7 +214,7 @@ impl PadProblem {
             scales: None,
             tile: (rows as u32, i32::MAX as u32),
             row_align: self.row_align as u32,
-            workspace: WorkspaceMap { table: 0, amax: table, partial: table, bytes: table },
+            workspace: WorkspaceMap { bytes: table, ..WorkspaceMap::default() },
         })
     }
 }

@@ -101,6 +101,8 @@ pub(crate) struct QuantizeOperands<'a> {
     pub skip: Option<&'a Tensor>,
     pub db: Option<&'a GroupedTensor>,
     pub accumulate_db: bool,
+    /// `i64[2]`, seed and offset, where elements are rounded at random; the work moves the offset on.
+    pub random: Option<&'a Tensor>,
 }
 
 /// The state of delayed scaling.
@@ -130,6 +132,15 @@ pub(crate) struct DequantizeOperands<'a> {
     /// Of tokens.
     pub splits: Option<&'a Splits>,
     pub destination: GroupedOperand<'a>,
+}
+
+/// Operands of a change of order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SwizzleOperands<'a> {
+    pub scales: &'a Tensor,
+    /// Of tokens.
+    pub splits: Option<&'a Splits>,
+    pub destination: &'a Tensor,
 }
 
 /// Operands of padding.
@@ -170,6 +181,7 @@ pub(crate) enum Operands<'a> {
     ScaledGemm(ScaledGemmOperands<'a>),
     UpdateScales(UpdateScalesOperands<'a>),
     Dequantize(DequantizeOperands<'a>),
+    Swizzle(SwizzleOperands<'a>),
     Pad(PadOperands<'a>),
 }
 
@@ -183,6 +195,7 @@ impl<'a> Operands<'a> {
             Self::Cast(_) | Self::UpdateScales(_) => None,
             Self::Quantize(quantize) => quantize.splits,
             Self::Dequantize(dequantize) => dequantize.splits,
+            Self::Swizzle(swizzle) => swizzle.splits,
             Self::Pad(pad) => Some(pad.splits),
             Self::ScaledGemm(gemm) => Some(gemm.splits),
         }
@@ -229,15 +242,13 @@ impl<'a> Operands<'a> {
             }
             Self::UpdateScales(_) => {}
             Self::Dequantize(dequantize) => {
-                optional(Some(&dequantize.copy.data));
-                optional(Some(&dequantize.copy.scale_inv));
+                dequantize.copy.tensors().for_each(|tensor| optional(Some(tensor)));
             }
+            Self::Swizzle(swizzle) => optional(Some(swizzle.scales)),
             Self::Pad(pad) => optional(Some(pad.source)),
             Self::ScaledGemm(gemm) => {
-                for copy in [gemm.a, gemm.b] {
-                    optional(Some(&copy.data));
-                    optional(Some(&copy.scale_inv));
-                }
+                let copies = [gemm.a, gemm.b].into_iter().flat_map(QuantizedCopy::tensors);
+                copies.for_each(|tensor| optional(Some(tensor)));
                 for factor in [gemm.alpha, gemm.beta] {
                     if let Factor::PerGroup(tensor) = factor {
                         optional(Some(tensor));
@@ -260,6 +271,7 @@ impl<'a> Operands<'a> {
                 GroupedOperand::Rows(tensor) => visit(tensor),
                 GroupedOperand::Groups(grouped) => grouped.tensors().iter().for_each(visit),
             },
+            Self::Swizzle(swizzle) => visit(swizzle.destination),
             Self::Pad(pad) => visit(pad.destination),
             Self::Dbias(dbias) => dbias.db.tensors().iter().for_each(visit),
             Self::Dscales(dscales) => visit(dscales.dscales),
@@ -269,6 +281,7 @@ impl<'a> Operands<'a> {
                 if let Some(history) = quantize.history {
                     visit(history.history);
                 }
+                quantize.random.into_iter().for_each(&mut *visit);
                 let db = quantize.db.map_or(&[][..], GroupedTensor::tensors);
                 db.iter().for_each(visit);
             }
@@ -364,7 +377,7 @@ impl<'a> Operands<'a> {
                 gemm.bias.into_iter().for_each(visit);
             }
             Self::Dequantize(dequantize) => operand(&dequantize.destination),
-            Self::UpdateScales(_) | Self::Pad(_) => {}
+            Self::UpdateScales(_) | Self::Swizzle(_) | Self::Pad(_) => {}
         }
     }
 }

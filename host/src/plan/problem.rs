@@ -4,7 +4,7 @@ pub use grouped_linear_kernels::abi::Pass;
 use grouped_linear_kernels::variants::Role;
 
 use super::{
-    DequantizeProblem, MAX_GROUPS, PadProblem, QuantizeProblem, ScaledGemmProblem,
+    DequantizeProblem, MAX_GROUPS, PadProblem, QuantizeProblem, ScaledGemmProblem, SwizzleProblem,
     UpdateScalesProblem,
 };
 use crate::error::{Error, Result};
@@ -117,6 +117,8 @@ pub enum Problem {
     UpdateScales(UpdateScalesProblem),
     /// The way back from quantization.
     Dequantize(DequantizeProblem),
+    /// Block scales in another order.
+    Swizzle(SwizzleProblem),
     /// Groups padded, or not any more.
     Pad(PadProblem),
 }
@@ -136,6 +138,12 @@ impl From<QuantizeProblem> for Problem {
 impl From<DequantizeProblem> for Problem {
     fn from(problem: DequantizeProblem) -> Self {
         Self::Dequantize(problem)
+    }
+}
+
+impl From<SwizzleProblem> for Problem {
+    fn from(problem: SwizzleProblem) -> Self {
+        Self::Swizzle(problem)
     }
 }
 
@@ -196,15 +204,14 @@ impl Problem {
             Self::Dscales(dscales) => (vec![dscales.rows], DType::F32),
             Self::Cast(cast) => (vec![cast.parts, cast.part_len], cast.output),
             Self::UpdateScales(update) => (vec![update.groups], DType::F32),
-            Self::Dequantize(dequantize) => {
-                (dequantize.source.copy(Direction::Rowwise).data.shape, dequantize.output)
-            }
+            Self::Dequantize(dequantize) => return dequantize.output(),
+            Self::Swizzle(swizzle) => return swizzle.output(),
             Self::Pad(pad) => (vec![pad.output_rows(), pad.columns], pad.dtype),
             // The data of one copy; QuantizedSpec has the shapes of all tensors.
             Self::Quantize(quantize) => {
                 let spec = quantize.destination;
-                let direction =
-                    if spec.rowwise { Direction::Rowwise } else { Direction::Columnwise };
+                let rowwise = spec.has(Direction::Rowwise);
+                let direction = if rowwise { Direction::Rowwise } else { Direction::Columnwise };
                 return spec.copy(direction).data;
             }
         };
@@ -234,6 +241,7 @@ impl Problem {
             Self::ScaledGemm(scaled) => scaled.check(),
             Self::UpdateScales(update) => update.check(),
             Self::Dequantize(dequantize) => dequantize.check(),
+            Self::Swizzle(swizzle) => swizzle.check(),
             Self::Pad(pad) => pad.check(),
         }
     }

@@ -1,15 +1,16 @@
-//! Quantization to FP8: its problem and its launches.
+//! Quantization: its problem and its launches.
 
-use grouped_linear_kernels::abi::GroupTable;
+use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target};
 use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
+use grouped_linear_kernels::abi::{ElementType, GroupTable};
 use grouped_linear_kernels::variants::Role;
 
 use super::movement::walking;
 use super::problem::{check_float, check_sizes};
 use super::{GpuTarget, LaunchPlan, PlannedKernel, WorkspaceMap, row};
 use crate::error::{Error, Result};
-use crate::recipe::Blocks;
-use crate::tensor::{DType, QuantizedSpec, SourceShape};
+use crate::recipe::{BlockShape, ErrorMeasure, Format, Nvfp4Format, ScaleBound, Scope, Transform};
+use crate::tensor::{DType, Direction, QuantizedSpec, SourceShape};
 
 /// Where the scales of a quantized tensor come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +21,7 @@ pub enum ScaleSource {
     Given,
 }
 
-/// FP8 data and scales of tokens or weights, and perhaps the sums of the columns.
+/// Codes and scales of tokens or weights, and perhaps the sums of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QuantizeProblem {
     /// Shape, format and copies of the result.
@@ -31,6 +32,10 @@ pub struct QuantizeProblem {
     pub scales: ScaleSource,
     /// Type of db, the sums over each group's rows, where they are wanted.
     pub dbias: Option<DType>,
+    /// The error by which blocks of NVFP4 are mapped to 6 or to 4; `None`: to 6 always.
+    pub four_over_six: Option<ErrorMeasure>,
+    /// Whether elements of NVFP4 are rounded at random.
+    pub stochastic: bool,
 }
 
 /// The next scales of a history, one for each group.
@@ -61,28 +66,37 @@ impl UpdateScalesProblem {
             scales: None,
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
-            workspace: WorkspaceMap { table: 0, amax: 0, partial: 0, bytes: 0 },
+            workspace: WorkspaceMap::default(),
         })
     }
 }
 
-/// Kernels that find one scale for each group.
+/// Kernels that find one scale for each group, or each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ScalesPlan {
-    /// Reads the magnitudes, before the main kernel; `None` where the main kernel notes them, and
-    /// the scales follow it.
+    /// Reads the magnitudes of tiles, before the main kernel; `None` where the main kernel notes them
+    /// and the scales follow it, or where the scales are those of rows.
     pub amax: Option<PlannedKernel>,
     /// From magnitudes to scales.
     pub groups: PlannedKernel,
 }
 
-/// What the features of FP8 tensors are multiples of: tensor copies need pitches of 16 bytes.
-pub(crate) const FP8_MULTIPLE: usize = 16;
-
 impl QuantizeProblem {
+    /// The source's own magnitudes, rounding to nearest, nothing else.
+    pub const fn new(destination: QuantizedSpec, input: DType) -> Self {
+        Self {
+            destination,
+            input,
+            scales: ScaleSource::Own,
+            dbias: None,
+            four_over_six: None,
+            stochastic: false,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
-        let Self { destination, input, scales, dbias } = self;
+        let Self { destination, input, scales, dbias, .. } = self;
         destination.check()?;
         check_float("source", *input)?;
         let (rows, features) = match destination.source {
@@ -93,14 +107,14 @@ impl QuantizeProblem {
         };
         check_sizes(destination.groups, rows, &features)?;
         for (name, value) in features {
-            check_multiple(name, value)?;
+            destination.format.check_multiple(name, value)?;
         }
-        let whole = destination.format.blocks == Blocks::Tensor;
-        if *scales == ScaleSource::Given && !whole {
+        if *scales == ScaleSource::Given && !destination.format.is_whole() {
             return Err(Error::invalid(
                 "delayed scales are one for each group; blocks take the scales of the tensor itself",
             ));
         }
+        self.check_choices()?;
         match (dbias, destination.source) {
             (None, _) => Ok(()),
             (Some(dtype), SourceShape::Tokens { .. }) => check_float("db", *dtype),
@@ -108,6 +122,38 @@ impl QuantizeProblem {
                 Err(Error::invalid("db is summed over tokens, weights were given"))
             }
         }
+    }
+
+    /// What only NVFP4 can choose, and what excludes what.
+    fn check_choices(&self) -> Result<()> {
+        let Self { destination, four_over_six, stochastic, .. } = *self;
+        let Format::Nvfp4(format) = destination.format else {
+            if four_over_six.is_some() || stochastic {
+                return Err(Error::unsupported(format!(
+                    "{} was asked for with four over six or rounding at random, which NVFP4 has",
+                    destination.format
+                )));
+            }
+            return Ok(());
+        };
+        let plain = format.transform == Transform::None && !stochastic;
+        if four_over_six.is_some() && !plain {
+            return Err(Error::unsupported(
+                "NVFP4: four over six needs rounding to nearest and no transform",
+            ));
+        }
+        if four_over_six.is_none() && format.bound == ScaleBound::Reduced {
+            return Err(Error::unsupported(
+                "NVFP4: a bound of 256 leaves room for four over six, which was not asked for",
+            ));
+        }
+        let lines_of_groups = format.blocks == BlockShape::Line && format.scope == Scope::Group;
+        if stochastic && !lines_of_groups {
+            return Err(Error::unsupported(
+                "NVFP4: rounding at random needs blocks that are lines, and scales of groups",
+            ));
+        }
+        Ok(())
     }
 
     /// Blocks of 128 rows, of all groups.
@@ -138,32 +184,93 @@ impl QuantizeProblem {
     }
 
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
-        let Self { destination: QuantizedSpec { groups, source, format, .. }, scales, .. } = *self;
         let tiles = self.tiles()?;
-        let kernel = walking(Role::QuantizeFp8(format.blocks), tiles, gpu)?;
-        let amax = match scales {
-            ScaleSource::Own => walking(Role::AmaxTiles, tiles, gpu)?,
-            ScaleSource::Given => None,
-        };
-        let whole = format.blocks == Blocks::Tensor;
-        let groups_plan =
-            PlannedKernel { role: row(Role::GroupScales)?.role, grid: [groups as u32, 1] };
+        let kernel = walking(self.role()?, tiles, gpu)?;
         let reduce = match self.dbias {
             None => None,
             Some(_) => {
                 let reduce = row(Role::DbiasReduce)?;
-                let columns = (source.columns() as u32).div_ceil(reduce.tile.n);
-                Some(PlannedKernel { role: reduce.role, grid: [columns, groups as u32] })
+                let columns = (self.destination.source.columns() as u32).div_ceil(reduce.tile.n);
+                let grid = [columns, self.destination.groups as u32];
+                Some(PlannedKernel { role: reduce.role, grid })
             }
         };
         Ok(LaunchPlan {
             kernel,
             reduce,
-            scales: whole.then_some(ScalesPlan { amax, groups: groups_plan }),
+            scales: self.scales_plan(tiles, gpu)?,
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
             workspace: self.workspace(tiles as usize),
         })
+    }
+
+    fn role(&self) -> Result<Role> {
+        let element = self.element()?;
+        Ok(match self.destination.format {
+            Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
+            Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
+            Format::Nvfp4(format) => {
+                let args = Nvfp4Args {
+                    square: u32::from(format.blocks == BlockShape::Square),
+                    row_scaled: u32::from(format.scope == Scope::Row),
+                    target: self.nvfp4_target() as u32,
+                    ..Nvfp4Args::default()
+                };
+                Role::QuantizeNvfp4(args.way(element), element)
+            }
+        })
+    }
+
+    /// How the kernels call the choice between 6 and 4.
+    pub(crate) fn nvfp4_target(&self) -> Nvfp4Target {
+        match self.four_over_six {
+            None => Nvfp4Target::Six,
+            Some(ErrorMeasure::Absolute) => Nvfp4Target::FourOverSixAbsolute,
+            Some(ErrorMeasure::Squared) => Nvfp4Target::FourOverSixSquared,
+        }
+    }
+
+    fn element(&self) -> Result<ElementType> {
+        self.input
+            .element_type()
+            .ok_or_else(|| Error::dtype("source", self.input, "bf16, f16 or f32"))
+    }
+
+    /// The kernels before (or, with given scales, after) the main one.
+    fn scales_plan(&self, tiles: u64, gpu: GpuTarget) -> Result<Option<ScalesPlan>> {
+        let QuantizedSpec { groups, source, format, .. } = self.destination;
+        let of_groups = |role| -> Result<PlannedKernel> {
+            Ok(PlannedKernel { role: row(role)?.role, grid: [groups as u32, 1] })
+        };
+        Ok(match (format, self.scales) {
+            (Format::Nvfp4(Nvfp4Format { scope: Scope::Group, .. }), _) => Some(ScalesPlan {
+                amax: walking(Role::Nvfp4TileAmax(self.element()?), tiles, gpu)?,
+                groups: of_groups(Role::Nvfp4GroupAmax)?,
+            }),
+            (Format::Nvfp4(Nvfp4Format { scope: Scope::Row, .. }), _) => {
+                let role = Role::Nvfp4RowAmax;
+                let warps = source.rows().div_ceil(row(role)?.tile.m as usize) as u64;
+                let groups = walking(role, warps, gpu)?;
+                groups.map(|groups| ScalesPlan { amax: None, groups })
+            }
+            (_, _) if !format.is_whole() => None,
+            (_, ScaleSource::Own) => Some(ScalesPlan {
+                amax: walking(Role::AmaxTiles, tiles, gpu)?,
+                groups: of_groups(Role::GroupScales)?,
+            }),
+            (_, ScaleSource::Given) => {
+                Some(ScalesPlan { amax: None, groups: of_groups(Role::GroupScales)? })
+            }
+        })
+    }
+
+    /// Whether magnitudes of the source as it is are wanted, and of the transformed source (NVFP4).
+    pub(crate) fn measured(&self) -> [bool; 2] {
+        let Format::Nvfp4(format) = self.destination.format else { return [false; 2] };
+        let transformed =
+            format.transform == Transform::Hadamard && self.destination.has(Direction::Columnwise);
+        [self.destination.has(Direction::Rowwise) || !transformed, transformed]
     }
 
     fn workspace(&self, tiles: usize) -> WorkspaceMap {
@@ -173,19 +280,20 @@ impl QuantizeProblem {
             SourceShape::Tokens { .. } => after(GroupTable::layout(groups as u32).bytes),
             SourceShape::Weights { .. } => 0,
         };
-        let amax_bytes = if format.blocks == Blocks::Tensor { 4 * tiles } else { 0 };
-        let partial = amax + after(amax_bytes);
+        let forms = match format {
+            Format::Fp8 { .. } => usize::from(format.is_whole()),
+            Format::Mxfp8 { .. } => 0,
+            // The source as it is, and transformed.
+            Format::Nvfp4(_) => 2,
+        };
+        let random = amax + after(4 * tiles) * forms;
+        let partial = random + if self.stochastic { after(16) } else { 0 };
         let sums = if self.dbias.is_some() { self.row_blocks() * source.columns() } else { 0 };
-        WorkspaceMap { table: 0, amax, partial, bytes: partial + 4 * sums }
+        WorkspaceMap { table: 0, amax, random, partial, bytes: partial + 4 * sums }
     }
-}
 
-/// Refuses features that FP8 tensors cannot have.
-pub(super) fn check_multiple(name: &str, value: usize) -> Result<()> {
-    if value.is_multiple_of(FP8_MULTIPLE) {
-        return Ok(());
+    /// Bytes of the magnitudes of one form of the source.
+    pub(crate) fn amax_bytes(&self) -> Result<u64> {
+        Ok((4 * self.tiles()?).next_multiple_of(256))
     }
-    Err(Error::unsupported(format!(
-        "{name} is {value}, FP8 needs a multiple of {FP8_MULTIPLE}; pad the features"
-    )))
 }

@@ -1,17 +1,18 @@
 //! Grouped products of quantized operands.
 
 use grouped_linear_kernels::abi::Ragged;
+use grouped_linear_kernels::abi::quantize::ROW_BLOCK;
 use grouped_linear_kernels::abi::scaled::Scaling;
 use grouped_linear_kernels::variants::{Fp8Gemm, Role};
 
 use super::problem::{BiasKind, GemmProblem, KernelChoice, Pass, check_float};
-use super::quantize::check_multiple;
 use crate::error::{Error, Result};
-use crate::recipe::{Accumulation, Blocks, Format};
+use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope};
 use crate::tensor::DType;
 
-/// A grouped product of FP8 operands: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where an
-/// operand's element is its number times the `scale_inv` of its block.
+/// A grouped product of quantized operands: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where
+/// an operand's element is its number times its scales. On Hopper FP8 is multiplied as it is, MXFP8 and
+/// NVFP4 in BF16, as exact numbers ([`Form::Exact`](crate::Form::Exact)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaledGemmProblem {
     /// Which product.
@@ -46,29 +47,80 @@ impl ScaledGemmProblem {
 
     pub(super) fn check(&self) -> Result<()> {
         self.unscaled().check()?;
-        check_multiple("in_features", self.in_features)?;
-        check_multiple("out_features", self.out_features)?;
+        self.a.check()?;
+        self.b.check()?;
+        for format in [self.a, self.b] {
+            format.check_multiple("in_features", self.in_features)?;
+            format.check_multiple("out_features", self.out_features)?;
+        }
         check_float("output", self.output)?;
-        if !self.a.dtype.is_fp8() {
-            return Err(Error::dtype("left operand", self.a.dtype, "e4m3 or e5m2"));
+        match (self.a, self.b) {
+            (Format::Fp8 { blocks: a, .. }, Format::Fp8 { dtype, blocks: b }) => {
+                if dtype != DType::E4m3 {
+                    return Err(Error::dtype(
+                        "right operand",
+                        dtype,
+                        "e4m3; e5m2 is for gradients",
+                    ));
+                }
+                self.check_blocks(a, b)
+            }
+            (Format::Mxfp8 { .. }, Format::Mxfp8 { .. }) => self.check_promoted(),
+            (Format::Nvfp4(a), Format::Nvfp4(b)) => {
+                self.check_promoted()?;
+                self.check_nvfp4(a, b)
+            }
+            (a, b) => Err(Error::unsupported(format!(
+                "the operands are in {a} and {b}; quantize both to one format"
+            ))),
         }
-        if self.b.dtype != DType::E4m3 {
-            return Err(Error::dtype("right operand", self.b.dtype, "e4m3; e5m2 is for gradients"));
-        }
-        let (a, b) = (self.a.blocks, self.b.blocks);
-        match (a, b, self.accumulation) {
-            (Blocks::Tensor, Blocks::Tensor, _) => Ok(()),
-            (Blocks::Tensor, _, _) | (_, Blocks::Tensor, _) => Err(Error::unsupported(
+    }
+
+    fn check_blocks(&self, a: Blocks, b: Blocks) -> Result<()> {
+        match (a, b) {
+            (Blocks::Tensor, Blocks::Tensor) => Ok(()),
+            (Blocks::Tensor, _) | (_, Blocks::Tensor) => Err(Error::unsupported(
                 "one operand has a scale for each group and the other scales for blocks; quantize \
                  both alike",
             )),
-            (Blocks::Square, Blocks::Square, _) => Err(Error::unsupported(
+            (Blocks::Square, Blocks::Square) => Err(Error::unsupported(
                 "both operands have square blocks; one must have vectors of 128",
             )),
-            (_, _, Accumulation::Fast) => Err(Error::unsupported(
-                "scaled blocks were asked for with fast accumulation; their sums are always promoted",
-            )),
-            (_, _, Accumulation::Promoted) => Ok(()),
+            _ => self.check_promoted(),
+        }
+    }
+
+    fn check_promoted(&self) -> Result<()> {
+        if self.accumulation == Accumulation::Promoted {
+            return Ok(());
+        }
+        Err(Error::unsupported(
+            "scaled blocks were asked for with fast accumulation; their sums are always promoted",
+        ))
+    }
+
+    fn check_nvfp4(&self, a: Nvfp4Format, b: Nvfp4Format) -> Result<()> {
+        // What is mixed along the tokens must be mixed on both sides, or the transform stays.
+        if self.pass == Pass::Wgrad && a.transform != b.transform {
+            return Err(Error::unsupported(
+                "NVFP4: one operand was transformed and the other was not; quantize both alike",
+            ));
+        }
+        let rows_scaled = [a, b].map(|format| format.scope == Scope::Row);
+        if rows_scaled[1] || rows_scaled[0] && self.pass != Pass::Fprop {
+            return Err(Error::unsupported(
+                "NVFP4: a scale for each row is for the tokens of fprop, no other operand has them",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the rows of a group are rounded up to where an operand is transposed or scaled.
+    pub(super) fn row_align(&self) -> u32 {
+        match self.a {
+            Format::Fp8 { .. } => ROW_BLOCK,
+            Format::Nvfp4(_) if self.pass == Pass::Wgrad => ROW_BLOCK,
+            Format::Mxfp8 { .. } | Format::Nvfp4(_) => 1,
         }
     }
 
@@ -79,12 +131,13 @@ impl ScaledGemmProblem {
         if self.rows == 0 {
             return GemmProblem { kernel: KernelChoice::Simt, ..self.unscaled() }.role();
         }
+        let (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) = (a, b) else {
+            return self.unscaled().role();
+        };
         let ragged = if pass == Pass::Wgrad { Ragged::Reduction } else { Ragged::Rows };
-        let scaling = Scaling { a: a.blocks, b: b.blocks, accumulation };
-        let element = a
-            .dtype
+        let element = dtype
             .element_type()
-            .ok_or_else(|| Error::dtype("left operand", a.dtype, "e4m3 or e5m2"))?;
-        Ok(Role::GemmFp8(Fp8Gemm { ragged, a: element, scaling }))
+            .ok_or_else(|| Error::dtype("left operand", dtype, "e4m3 or e5m2"))?;
+        Ok(Role::GemmFp8(Fp8Gemm { ragged, a: element, scaling: Scaling { a, b, accumulation } }))
     }
 }

@@ -36,6 +36,9 @@ pub(crate) fn execute(plan: &Plan, operands: &Operands<'_>) -> Result<()> {
         (Problem::Dequantize(problem), Operands::Dequantize(operands)) => {
             low_precision::dequantize(problem, operands)
         }
+        (Problem::Swizzle(problem), Operands::Swizzle(operands)) => {
+            low_precision::swizzle(problem, operands)
+        }
         (Problem::Pad(problem), Operands::Pad(operands)) => low_precision::pad(problem, operands),
         (Problem::UpdateScales(problem), Operands::UpdateScales(operands)) => {
             low_precision::update_scales(problem, operands)

@@ -1,6 +1,8 @@
 //! Carries out plans in low precision on tensors in host memory: the quantizers of
 //! [`quantize`](super::quantize), and products of what they give, restored to FP32.
 
+mod micro;
+
 use rayon::prelude::*;
 
 use super::convert::{read, read_bytes, read_flag, read_groups, store, write, write_groups, zeros};
@@ -10,16 +12,17 @@ use super::plain::Groups;
 use super::quantize::{BlockShape, Layout, block, per_tensor};
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
+use crate::launch::mismatch;
 use crate::numerics::scale::{DelayedScaling, ScaleKind, ScaleRule, scale_inverse};
 use crate::numerics::{Direction, Float8Format};
 use crate::plan::{
     DequantizeOperands, DequantizeProblem, GroupedOperand, PadOperands, PadProblem, Padding, Pass,
     QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
-    UpdateScalesOperands, UpdateScalesProblem,
+    SwizzleOperands, SwizzleProblem, UpdateScalesOperands, UpdateScalesProblem,
 };
 use crate::recipe::{Blocks, Format};
 use crate::splits::Splits;
-use crate::tensor::{DType, QuantizedCopy, QuantizedSpec, SourceShape};
+use crate::tensor::{DType, Form, QuantizedCopy, QuantizedSpec, SourceShape};
 
 const DIRECTIONS: [Direction; 2] = [Direction::Rowwise, Direction::Columnwise];
 
@@ -40,9 +43,14 @@ pub(super) fn quantize(problem: &QuantizeProblem, operands: &QuantizeOperands<'_
         }
         GroupedOperand::Groups(weights) => read_groups(weights, |_| true)?,
     };
-    match spec.format.blocks {
-        Blocks::Tensor => quantize_groups(problem, operands, &layout, &values)?,
-        Blocks::Vector | Blocks::Square => quantize_blocks(problem, operands, &layout, &values)?,
+    match spec.format {
+        Format::Fp8 { blocks: Blocks::Tensor, .. } => {
+            quantize_groups(problem, operands, &layout, &values)?;
+        }
+        Format::Fp8 { .. } => quantize_blocks(problem, operands, &layout, &values)?,
+        Format::Mxfp8 { .. } | Format::Nvfp4(_) => {
+            micro::quantize(problem, operands, &layout, &values)?;
+        }
     }
     let (Some(db), Some(offsets)) = (operands.db, &offsets) else { return Ok(()) };
     let groups = Groups { row_offsets: offsets, out_features: columns, in_features: 0 };
@@ -106,7 +114,8 @@ fn quantize_blocks(
         _ => f32::MAX,
     };
     let rule = rule(operands, format, ceiling)?;
-    let recipe = block::Recipe { format: fp8(format)?, shape: shape(format.blocks), rule };
+    let Format::Fp8 { blocks, .. } = format else { return Err(mismatch()) };
+    let recipe = block::Recipe { format: fp8(format)?, shape: shape(blocks), rule };
     for direction in DIRECTIONS {
         let Some(copy) = operands.destination.copy(direction) else { continue };
         let mut data = read_bytes(&copy.data)?;
@@ -144,20 +153,36 @@ pub(super) fn update_scales(
     write(operands.history.scale_inv, &inverses)
 }
 
-/// One copy, back in the shape of its source.
+/// One copy, back in the shape of its source, or as exact numbers.
 pub(super) fn dequantize(
     problem: &DequantizeProblem,
     operands: &DequantizeOperands<'_>,
 ) -> Result<()> {
-    let offsets = offsets(problem.source, operands.splits)?.unwrap_or_else(|| vec![0]);
-    let values = restore(operands.copy, operands.spec, problem.direction, &offsets)?;
+    let spec = problem.source;
+    let offsets = offsets(spec, operands.splits)?.unwrap_or_else(|| vec![0]);
+    if problem.exact {
+        let layout = layout(spec, Some(&offsets))?;
+        let GroupedOperand::Rows(destination) = operands.destination else {
+            return Err(mismatch());
+        };
+        let values = micro::restore(operands.copy, spec, problem.direction, &layout, None)?;
+        return micro::write_exact(destination, spec, problem.direction, &offsets, &values);
+    }
+    let values = restore(operands.copy, spec, problem.direction, &offsets)?;
     match operands.destination {
         GroupedOperand::Rows(tensor) => {
-            let live = offsets[offsets.len() - 1] * problem.source.source.columns();
+            let live = offsets[offsets.len() - 1] * spec.source.columns();
             write(tensor, &values[..live])
         }
         GroupedOperand::Groups(tensor) => write_groups(tensor, &values),
     }
+}
+
+/// Block scales in the other order.
+pub(super) fn swizzle(problem: &SwizzleProblem, operands: &SwizzleOperands<'_>) -> Result<()> {
+    let offsets = offsets(problem.source, operands.splits)?;
+    let layout = layout(problem.source, offsets.as_deref())?;
+    micro::swizzle(problem, operands, &layout)
 }
 
 /// Groups with padding, or without again.
@@ -190,14 +215,15 @@ pub(super) fn scaled_gemm(
     operands: &ScaledGemmOperands<'_>,
 ) -> Result<()> {
     let offsets = row_offsets(operands.splits, problem.rows)?;
+    let (a_direction, b_direction) = directions(problem.pass);
+    let a = (operands.a, operands.a_spec, a_direction);
+    let b = (operands.b, operands.b_spec, b_direction);
+    let (a, b, offsets) = restore_factors(a, b, offsets)?;
     let groups = Groups {
         row_offsets: &offsets,
         out_features: problem.out_features,
         in_features: problem.in_features,
     };
-    let (a_direction, b_direction) = directions(problem.pass);
-    let a = restore(operands.a, operands.a_spec, a_direction, &offsets)?;
-    let b = restore(operands.b, operands.b_spec, b_direction, &offsets)?;
     let plain = problem.unscaled();
     let (d_len, columns) = match problem.pass {
         Pass::Fprop => (groups.live_rows() * groups.out_features, groups.out_features),
@@ -222,19 +248,49 @@ pub(super) fn scaled_gemm(
     }
 }
 
+/// A copy of a quantized tensor.
+type Factor<'a> = (&'a QuantizedCopy, QuantizedSpec, Direction);
+
+/// The values of both sides of a product, and the first rows of their groups. What is transformed has
+/// values in rows that are padding, so both operands of such a reduction keep their padding.
+pub(crate) fn restore_factors(
+    a: Factor<'_>,
+    b: Factor<'_>,
+    offsets: Vec<usize>,
+) -> Result<(Vec<f32>, Vec<f32>, Vec<usize>)> {
+    let mixed = micro::is_transformed(a.1.format, a.2);
+    let side = |(copy, spec, direction)| match mixed {
+        true => micro::restore_padded(copy, spec, direction, &offsets),
+        false => restore(copy, spec, direction, &offsets),
+    };
+    let (a, b) = (side(a)?, side(b)?);
+    Ok((a, b, if mixed { micro::padded_offsets(&offsets) } else { offsets }))
+}
+
 /// The values of a copy, in the order of its source: the live rows of tokens, or all weights.
-pub(crate) fn restore(
+fn restore(
     copy: &QuantizedCopy,
     spec: QuantizedSpec,
     direction: Direction,
     offsets: &[usize],
 ) -> Result<Vec<f32>> {
     let layout = layout(spec, Some(offsets))?;
+    let Format::Fp8 { blocks, .. } = spec.format else {
+        let amax = micro::amax(copy)?;
+        let values = micro::restore(copy, spec, direction, &layout, amax.as_deref())?;
+        if spec.form(direction) == Some(Form::Exact) {
+            return micro::in_source_order(spec, direction, offsets, values);
+        }
+        return match (spec.format, direction) {
+            (Format::Nvfp4(_), Direction::Columnwise) => transposed_back(spec, offsets, &values),
+            _ => Ok(values),
+        };
+    };
     let data = read_bytes(&copy.data)?;
     let inverses = read(&copy.scale_inv, copy.scale_inv.len())?;
     let mut values = zeros(data.len())?;
     let format = fp8(spec.format)?;
-    match spec.format.blocks {
+    match blocks {
         Blocks::Tensor => {
             per_tensor::dequantize(&layout, &data, format, &inverses, direction, &mut values)?;
         }
@@ -247,7 +303,11 @@ pub(crate) fn restore(
     if direction == Direction::Rowwise {
         return Ok(values);
     }
-    // Transpose back, token by token: their padding has no place in the source.
+    transposed_back(spec, offsets, &values)
+}
+
+/// Transposes back, token by token: their padding has no place in the source.
+fn transposed_back(spec: QuantizedSpec, offsets: &[usize], values: &[f32]) -> Result<Vec<f32>> {
     let columns = spec.source.columns();
     match spec.source {
         SourceShape::Tokens { .. } => {
@@ -310,7 +370,7 @@ fn shape(blocks: Blocks) -> BlockShape {
 }
 
 fn fp8(format: Format) -> Result<Float8Format> {
-    fp8_format(format.dtype)
+    fp8_format(format.dtype())
 }
 
 fn fp8_format(dtype: DType) -> Result<Float8Format> {

@@ -14,4 +14,4 @@ pub mod quantize;
 
 pub(crate) use self::convert::{byte_range, byte_range_mut, host_memory, zeros};
 pub(crate) use self::execute::execute;
-pub(crate) use self::low_precision::restore;
+pub(crate) use self::low_precision::restore_factors;

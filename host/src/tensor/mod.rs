@@ -13,7 +13,9 @@ pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
 pub(crate) use self::quantized::missing_copy;
-pub use self::quantized::{CopySpec, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape};
+pub use self::quantized::{
+    CopySpec, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
+};
 pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
 use crate::error::{Error, Kind, Result};

@@ -388,8 +388,10 @@ pub struct MxDequantizeArgs {
     /// magnitudes (NVFP4 alone). 0: the codes times their block scales alone, which is the exact
     /// copy.
     pub amax: u64,
-    /// Device address of the result.
+    /// Device address of the result; 0: see `destination_array`.
     pub destination: u64,
+    /// Device address of `u64[groups]`, addresses of discrete results; 0: use `destination`.
+    pub destination_array: u64,
     /// [`ElementType`](super::ElementType) of the result.
     pub destination_type: u32,
     /// [`ElementType`](super::ElementType) of the data (MXFP8 alone).
@@ -400,10 +402,8 @@ pub struct MxDequantizeArgs {
     pub row_scaled: u32,
     /// The largest block scale (NVFP4 alone).
     pub bound: f32,
-    /// Zero.
-    pub reserved: u32,
-    /// Zero; keeps the size a multiple of the alignment.
-    pub reserved2: u64,
+    /// 1: the result of a columnwise copy of NVFP4 tokens lies as the source does, without padding.
+    pub as_source: u32,
 }
 
 /// Arguments of `swizzle_scales`: the block scales of one copy from compact to swizzled order, or

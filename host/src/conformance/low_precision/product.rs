@@ -10,18 +10,21 @@ use super::super::run::{grouped, read_groups_bits, splits};
 use crate::backend::{Device, Stream};
 use crate::error::Result;
 use crate::functional::{
-    QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions, QuantizedWgradArgs,
-    quantized_dgrad, quantized_fprop, quantized_wgrad,
+    QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
+    QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
 };
 use crate::gemm::scaled::directions;
 use crate::numerics::{E4m3, E5m2};
 use crate::plan::{Factor, Pass};
-use crate::recipe::{Accumulation, Blocks, Format};
+use crate::recipe::{
+    Accumulation, BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, Scope,
+    Transform,
+};
 use crate::reference::plain::{self, Groups};
-use crate::reference::restore;
+use crate::reference::restore_factors;
 use crate::tensor::{
-    DType, Direction, GroupedTensor, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
-    Tensor,
+    DType, Direction, Form, GroupedTensor, QuantizedCopy, QuantizedSpec, QuantizedTensor,
+    SourceShape, Tensor, missing_copy,
 };
 
 /// A product of quantized operands.
@@ -49,13 +52,15 @@ pub struct ProductCase {
     pub factors: (f32, f32),
     /// Whether a bias is added, times a factor of its row (fprop).
     pub bias: bool,
+    /// Whether blocks of NVFP4 choose between 6 and 4.
+    pub four_over_six: bool,
 }
 
 impl fmt::Display for ProductCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pass, rows, tail, in_features, out_features, a, b, accumulation, .. } = self;
         write!(f, "{pass:?} {rows:?} + {tail}, K {in_features}, N {out_features}, ")?;
-        write!(f, "{} {:?} x {} {:?} {accumulation:?}", a.dtype, a.blocks, b.dtype, b.blocks)?;
+        write!(f, "{a} x {b} {accumulation:?}")?;
         write!(f, " to {}", self.output)?;
         if self.factors != (1.0, 0.0) {
             write!(f, ", factors {:?}", self.factors)?;
@@ -71,7 +76,7 @@ impl fmt::Display for ProductCase {
 pub fn product_cases() -> Vec<ProductCase> {
     use Accumulation::{Fast, Promoted};
     use Blocks::{Square, Vector};
-    let format = |dtype, blocks| Format { dtype, blocks };
+    let format = Format::fp8;
     let mut cases = Vec::new();
     let whole = Blocks::Tensor;
     let scalings = [
@@ -95,6 +100,7 @@ pub fn product_cases() -> Vec<ProductCase> {
                 output: DType::Bf16,
                 factors: (1.0, 0.0),
                 bias: false,
+                four_over_six: false,
             };
             let gradients = format(DType::E5m2, a);
             cases.push(ProductCase { output: DType::F32, ..plain });
@@ -128,9 +134,52 @@ pub fn product_cases() -> Vec<ProductCase> {
         output: DType::F32,
         factors: (1.0, 0.0),
         bias: false,
+        four_over_six: false,
     };
     cases.extend([none, ProductCase { pass: Pass::Fprop, ..none }]);
+    micro_cases(&none, &mut cases);
     cases
+}
+
+/// Products of exact numbers.
+fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
+    let mxfp8 = |blocks| Format::Mxfp8 { dtype: DType::E4m3, blocks };
+    let gradients = Format::Mxfp8 { dtype: DType::E5m2, blocks: BlockShape::Line };
+    let lines = Nvfp4Format::LINES;
+    let of_rows = Format::Nvfp4(Nvfp4Format { scope: Scope::Row, ..lines });
+    let mixed = Format::Nvfp4(Nvfp4Format { transform: Transform::Hadamard, ..lines });
+    let squares = Format::Nvfp4(Nvfp4Format { blocks: BlockShape::Square, ..lines });
+    let chosen =
+        |blocks| Format::Nvfp4(Nvfp4Format { blocks, bound: ScaleBound::Reduced, ..lines });
+    let (lines, line, square) = (Format::Nvfp4(lines), BlockShape::Line, BlockShape::Square);
+    for (pass, a, b, four_over_six) in [
+        (Pass::Fprop, mxfp8(line), mxfp8(line), false),
+        (Pass::Fprop, mxfp8(line), mxfp8(square), false),
+        (Pass::Dgrad, gradients, mxfp8(line), false),
+        (Pass::Wgrad, gradients, mxfp8(line), false),
+        (Pass::Fprop, lines, squares, false),
+        (Pass::Fprop, of_rows, squares, false),
+        (Pass::Fprop, chosen(line), chosen(square), true),
+        (Pass::Dgrad, mixed, squares, false),
+        (Pass::Wgrad, mixed, mixed, false),
+        (Pass::Wgrad, lines, lines, false),
+    ] {
+        let rows = RowPattern::Listed(&[65, 128, 97]);
+        let (tail, accumulation) = (13, Accumulation::Promoted);
+        let plain = ProductCase { pass, rows, tail, a, b, accumulation, four_over_six, ..*none };
+        let plain = ProductCase { in_features: 288, out_features: 416, ..plain };
+        cases.push(plain);
+        cases.push(ProductCase { rows: RowPattern::Edges, output: DType::Bf16, ..plain });
+        cases.push(ProductCase {
+            rows: RowPattern::EmptyMiddle,
+            factors: (-0.75, 1.0),
+            bias: pass == Pass::Fprop,
+            ..plain
+        });
+        let small = ProductCase { in_features: 32, out_features: 64, ..plain };
+        cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
+        cases.push(ProductCase { rows: RowPattern::Many, output: DType::F16, ..small });
+    }
 }
 
 /// Where the operands of a case lie, and what they stand for.
@@ -161,7 +210,8 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<(), String> {
     // cut each off 13 bits below. Hardly an element loses more than a quarter of this limit, and the
     // whole must be closer.
     let own = Tolerance::of(case.output);
-    let tolerance = Tolerance { accumulation: 2f64.powi(-11), norm: 1e-3, ..own };
+    let accumulation = if case.a.is_micro() { own.accumulation } else { 2f64.powi(-11) };
+    let tolerance = Tolerance { accumulation, norm: 1e-3, ..own };
     let locate =
         |index: usize| Location { expert: 0, row: index / columns, column: index % columns };
     let (result, rest) = got.split_at(compared);
@@ -193,9 +243,14 @@ impl Operands {
             Pass::Wgrad => (tokens(n), tokens(k)),
         };
         let (a_direction, b_direction) = directions(case.pass);
-        let mut operand = |source, format, direction| {
+        let mut operand = |source, format: Format, direction| {
             let rowwise = direction == Direction::Rowwise;
-            let spec = QuantizedSpec { groups, source, format, rowwise, columnwise: !rowwise };
+            let form = if format.is_micro() { Form::Exact } else { Form::Codes };
+            let (rowwise, columnwise) = (rowwise.then_some(form), (!rowwise).then_some(form));
+            let spec = QuantizedSpec { groups, source, format, rowwise, columnwise };
+            if form == Form::Exact {
+                return quantized(stream, &mut generator, spec, case.four_over_six, counts);
+            }
             draw(stream, &mut generator, spec, direction, counts)
         };
         let a = operand(a, case.a, a_direction)?;
@@ -218,7 +273,7 @@ fn draw(
 ) -> Result<QuantizedTensor> {
     let shapes = spec.copy(direction);
     let nan = 0x7f;
-    let mut code = || match spec.format.dtype {
+    let mut code = || match spec.format.dtype() {
         DType::E5m2 => E5m2::from_f32(generator.value()).0,
         _ => E4m3::from_f32(generator.value()).0,
     };
@@ -252,9 +307,51 @@ fn draw(
     let mut data_tensor = shapes.data.empty(stream)?;
     data_tensor.write_bytes(stream, &data)?;
     let scale_inv = Tensor::from_slice(stream, &shapes.scale_inv.shape, &scales)?;
-    let copy = Some(QuantizedCopy { data: data_tensor, scale_inv });
-    let (rowwise, columnwise) = if spec.rowwise { (copy, None) } else { (None, copy) };
+    let copy = Some(QuantizedCopy { data: data_tensor, scale_inv, amax: None });
+    let (rowwise, columnwise) = match spec.rowwise {
+        Some(_) => (copy, None),
+        None => (None, copy),
+    };
     QuantizedTensor::from_copies(stream, spec, rowwise, columnwise)
+}
+
+/// Numbers at random, quantized. What must not influence a result is NaN.
+fn quantized(
+    stream: &Stream,
+    generator: &mut Generator,
+    spec: QuantizedSpec,
+    four_over_six: bool,
+    counts: &[usize],
+) -> Result<QuantizedTensor> {
+    let mut destination = QuantizedTensor::empty(stream, spec)?;
+    for tensor in destination.tensors() {
+        tensor.clone().write_bytes(stream, &vec![0xff; tensor.byte_len()])?;
+    }
+    let columns = spec.source.columns();
+    let mut spread = |count: usize| -> Vec<f32> {
+        let scaled = |i: usize, value: f32| value * 2f32.powi((i / 48 % 7) as i32 - 3);
+        (0..count).map(|i| scaled(i, generator.value())).collect()
+    };
+    let error = four_over_six.then_some(ErrorMeasure::Squared);
+    match spec.source {
+        SourceShape::Tokens { rows, .. } => {
+            let mut values = spread(counts.iter().sum::<usize>() * columns);
+            values.resize(rows * columns, f32::NAN);
+            let x = Tensor::from_f32(stream, &[rows, columns], DType::Bf16, &values)?;
+            let splits = splits(SplitSource::DeviceI64, stream, counts)?;
+            let plain = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+            let args = QuantizeArgs { four_over_six: error, ..plain };
+            quantize(stream, args, &mut destination)?;
+        }
+        SourceShape::Weights { rows, .. } => {
+            let values = spread(spec.groups * rows * columns);
+            let shape = [spec.groups, rows, columns];
+            let w = grouped(Layout::Discrete, stream, &shape, DType::F32, &values)?;
+            let plain = QuantizeArgs::new(QuantizeSource::Weights(&w));
+            quantize(stream, QuantizeArgs { four_over_six: error, ..plain }, &mut destination)?;
+        }
+    }
+    Ok(destination)
 }
 
 fn compute(
@@ -310,12 +407,15 @@ fn expected(
         Some(*sum)
     }));
     let (a_direction, b_direction) = directions(case.pass);
-    let values = |tensor: &QuantizedTensor, direction| -> Result<Vec<f32>> {
-        let copy = tensor.only(direction)?;
-        let copy = copy.copy(direction).cloned();
-        copy.map_or(Ok(Vec::new()), |copy| restore(&copy, tensor.spec(), direction, &offsets))
+    let side = |tensor: &QuantizedTensor, direction| {
+        tensor.copy(direction).cloned().ok_or_else(|| missing_copy("operand", direction))
     };
-    let (a, b) = (values(&operands.a, a_direction)?, values(&operands.b, b_direction)?);
+    let (a, b) = (side(&operands.a, a_direction)?, side(&operands.b, b_direction)?);
+    let (a, b, offsets) = restore_factors(
+        (&a, operands.a.spec(), a_direction),
+        (&b, operands.b.spec(), b_direction),
+        offsets,
+    )?;
     let groups = Groups {
         row_offsets: &offsets,
         out_features: case.out_features,

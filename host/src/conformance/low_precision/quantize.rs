@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use half::bf16;
+use half::{bf16, f16};
 
 use super::super::cases::{Layout, SplitSource};
 use super::super::compare::Tolerance;
@@ -14,12 +14,18 @@ use crate::backend::{Device, Stream};
 use crate::error::Result;
 use crate::functional::{
     Accumulate, DbiasSink, DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, pad, quantize,
-    unpad,
+    restore_exact, swizzle, unpad,
 };
-use crate::grouped_linear::DelayedState;
+use crate::grouped_linear::{DelayedState, RandomState};
 use crate::plan::{PadProblem, Padding};
-use crate::recipe::{AmaxChoice, Blocks, DelayedScaling, Format, ScaleRule};
-use crate::tensor::{DType, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor};
+use crate::recipe::{
+    AmaxChoice, BlockShape, Blocks, DelayedScaling, ErrorMeasure, Format, Nvfp4Format, ScaleBound,
+    ScaleRule, Scope, Transform,
+};
+use crate::splits::Splits;
+use crate::tensor::{
+    DType, Direction, Form, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
+};
 
 /// What is quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +49,8 @@ pub struct QuantizeCase {
     pub format: Format,
     /// Which copies: rowwise and columnwise.
     pub copies: [bool; 2],
+    /// How they are stored.
+    pub form: Form,
     /// How scales follow from magnitudes.
     pub scale: ScaleRule,
     /// Steps of a history, if there is one.
@@ -53,23 +61,31 @@ pub struct QuantizeCase {
     pub flag: Option<i32>,
     /// Where splits are known.
     pub splits: SplitSource,
+    /// How blocks of NVFP4 choose between 6 and 4, if they do.
+    pub four_over_six: Option<ErrorMeasure>,
+    /// Whether NVFP4 is rounded at random.
+    pub stochastic: bool,
 }
 
 impl fmt::Display for QuantizeCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { source, columns, input, format, copies, scale, history, dbias, flag, splits } =
-            self;
-        write!(
-            f,
-            "quantize {source:?} x {columns} {input} to {} {:?}",
-            format.dtype, format.blocks
-        )?;
+        let Self { source, columns, input, format, copies, scale, history, .. } = self;
+        write!(f, "quantize {source:?} x {columns} {input} to {format}")?;
         write!(
             f,
             ", copies {}{}",
             if copies[0] { "r" } else { "" },
             if copies[1] { "c" } else { "" }
         )?;
+        if self.form != Form::Codes {
+            write!(f, ", {:?}", self.form)?;
+        }
+        if let Some(error) = self.four_over_six {
+            write!(f, ", four over six by {error:?}")?;
+        }
+        if self.stochastic {
+            write!(f, ", at random")?;
+        }
         if scale.power_of_two {
             write!(f, ", powers of two")?;
         }
@@ -79,13 +95,13 @@ impl fmt::Display for QuantizeCase {
         if let Some(steps) = history {
             write!(f, ", history of {steps}")?;
         }
-        if let Some((dtype, accumulate)) = dbias {
+        if let Some((dtype, accumulate)) = &self.dbias {
             write!(f, ", db {dtype} {accumulate:?}")?;
         }
-        if let Some(flag) = flag {
+        if let Some(flag) = self.flag {
             write!(f, ", flag {flag}")?;
         }
-        write!(f, ", splits {splits:?}")
+        write!(f, ", splits {:?}", self.splits)
     }
 }
 
@@ -95,18 +111,21 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
         source: SourceCase::Tokens(RowPattern::Listed(&[65, 128, 97]), 13),
         columns: 256,
         input: DType::Bf16,
-        format: Format { dtype: DType::E4m3, blocks: Blocks::Vector },
+        format: Format::fp8(DType::E4m3, Blocks::Vector),
         copies: [true, true],
         scale: ScaleRule { power_of_two: true, epsilon: 0.0 },
         history: None,
         dbias: None,
         flag: None,
         splits: SplitSource::DeviceI64,
+        form: Form::Codes,
+        four_over_six: None,
+        stochastic: false,
     };
     let any = ScaleRule { power_of_two: false, epsilon: 0.0 };
     let mut cases = Vec::new();
     for blocks in [Blocks::Tensor, Blocks::Vector, Blocks::Square] {
-        let format = |dtype| Format { dtype, blocks };
+        let format = |dtype| Format::fp8(dtype, blocks);
         let own = QuantizeCase { format: format(DType::E4m3), ..plain };
         // Each copy alone and both, in both formats, from every type.
         for copies in [[true, true], [true, false], [false, true]] {
@@ -174,7 +193,7 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
         cases.push(QuantizeCase { dbias: Some(one), copies: [true, false], ..own });
         cases.push(QuantizeCase { dbias: Some(one), copies: [false, true], ..own });
     }
-    let format = Format { dtype: DType::E5m2, blocks: Blocks::Tensor };
+    let format = Format::fp8(DType::E5m2, Blocks::Tensor);
     for steps in [1, 4] {
         let delayed = QuantizeCase { history: Some(steps), scale: any, format, ..plain };
         cases.push(delayed);
@@ -186,7 +205,88 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
             ..delayed
         });
     }
+    micro_cases(&QuantizeCase { scale: any, ..plain }, &mut cases);
     cases
+}
+
+/// MXFP8 and NVFP4.
+fn micro_cases(plain: &QuantizeCase, cases: &mut Vec<QuantizeCase>) {
+    use BlockShape::{Line, Square};
+    let mxfp8 = |dtype, blocks| Format::Mxfp8 { dtype, blocks };
+    let lines = Nvfp4Format::LINES;
+    let squares = Nvfp4Format { blocks: Square, ..lines };
+    let mixed = Nvfp4Format { transform: Transform::Hadamard, ..lines };
+    let formats = [
+        mxfp8(DType::E4m3, Line),
+        mxfp8(DType::E5m2, Square),
+        Format::Nvfp4(lines),
+        Format::Nvfp4(squares),
+        Format::Nvfp4(mixed),
+    ];
+    for format in formats {
+        let multiple = format.multiple();
+        let own = QuantizeCase { format, ..*plain };
+        for form in [Form::Codes, Form::Swizzled, Form::Exact] {
+            for copies in [[true, true], [true, false], [false, true]] {
+                cases.push(QuantizeCase { copies, form, ..own });
+            }
+            cases.push(QuantizeCase { input: DType::F32, columns: 5 * multiple, form, ..own });
+            cases.push(QuantizeCase { input: DType::F16, form, ..own });
+            for (layout, groups) in [(Layout::Packed, 3), (Layout::Discrete, 2)] {
+                let source = SourceCase::Weights(layout, groups, 160);
+                cases.push(QuantizeCase { source, columns: 224, form, ..own });
+            }
+        }
+        let patterns = [
+            (RowPattern::Listed(&[128, 0, 96]), 192),
+            (RowPattern::AllEmpty, multiple),
+            (RowPattern::One, multiple),
+            (RowPattern::Edges, 288),
+            (RowPattern::VeryMany, 32),
+        ];
+        for (rows, columns) in patterns {
+            for form in [Form::Codes, Form::Exact] {
+                let (source, splits) = (SourceCase::Tokens(rows, 200), SplitSource::DeviceI32);
+                cases.push(QuantizeCase { source, columns, splits, form, ..own });
+            }
+        }
+        for flag in [0, 1] {
+            cases.push(QuantizeCase { flag: Some(flag), ..own });
+        }
+        let source = SourceCase::Tokens(RowPattern::Edges, 3);
+        let dbias = Some((DType::F32, Accumulate::Add));
+        cases.push(QuantizeCase { source, dbias, columns: 224, form: Form::Exact, ..own });
+    }
+    for format in [lines, mixed] {
+        let random = QuantizeCase { format: Format::Nvfp4(format), stochastic: true, ..*plain };
+        for form in [Form::Codes, Form::Exact] {
+            cases.push(QuantizeCase { form, ..random });
+            cases.push(QuantizeCase { form, input: DType::F32, copies: [false, true], ..random });
+        }
+        cases.push(QuantizeCase { flag: Some(1), ..random });
+    }
+    let rows = Nvfp4Format { scope: Scope::Row, ..lines };
+    for (bound, error) in [
+        (ScaleBound::Full, ErrorMeasure::Absolute),
+        (ScaleBound::Reduced, ErrorMeasure::Squared),
+        (ScaleBound::Reduced, ErrorMeasure::Absolute),
+    ] {
+        let four_over_six = Some(error);
+        for format in [lines, squares] {
+            let format = Format::Nvfp4(Nvfp4Format { bound, ..format });
+            let choosing = QuantizeCase { format, four_over_six, ..*plain };
+            cases.push(choosing);
+            let source = SourceCase::Weights(Layout::Discrete, 2, 160);
+            cases.push(QuantizeCase { source, form: Form::Exact, ..choosing });
+        }
+        let format = Format::Nvfp4(Nvfp4Format { bound, ..rows });
+        let copies = [true, false];
+        cases.push(QuantizeCase { format, four_over_six, copies, ..*plain });
+    }
+    for form in [Form::Codes, Form::Exact] {
+        let format = Format::Nvfp4(rows);
+        cases.push(QuantizeCase { format, form, copies: [true, false], ..*plain });
+    }
 }
 
 /// What every byte holds before.
@@ -197,13 +297,13 @@ pub(super) fn run(case: &QuantizeCase, device: &Device) -> Result<(), String> {
     let bytes = |device: &Device| device.stream().and_then(|stream| outputs(case, &stream));
     let want = bytes(&Device::cpu()).map_err(|error| format!("the CPU failed: {error}"))?;
     let got = bytes(device).map_err(|error| format!("failed: {error}"))?;
-    for ((name, want), (_, got)) in want.iter().zip(&got) {
+    for ((name, dtype, want), (_, _, got)) in want.iter().zip(&got) {
         if name == DB {
             compare_sums(case, got, want)?;
             continue;
         }
-        if let Some(dtype) = restored_type(case, name) {
-            let pairs = decode(got, dtype).into_iter().zip(decode(want, dtype));
+        if dtype.is_float() {
+            let pairs = decode(got, *dtype).into_iter().zip(decode(want, *dtype));
             // Which NaN a NaN becomes, the engines do not agree on.
             let same = |(got, want): (f32, f32)| {
                 got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()
@@ -229,18 +329,6 @@ pub(super) fn run(case: &QuantizeCase, device: &Device) -> Result<(), String> {
 /// Name of the sums of columns among the outputs.
 const DB: &str = "db";
 
-/// The type of an output that was restored.
-fn restored_type(case: &QuantizeCase, name: &str) -> Option<DType> {
-    let dtype = match case.source {
-        SourceCase::Tokens(..) => DType::F32,
-        SourceCase::Weights(..) => DType::Bf16,
-    };
-    name.ends_with(RESTORED).then_some(dtype)
-}
-
-/// Last word of the names of outputs that were restored.
-const RESTORED: &str = "restored";
-
 /// Sums of up to some hundred numbers of about one.
 fn compare_sums(case: &QuantizeCase, got: &[u8], want: &[u8]) -> Result<(), String> {
     let Some((dtype, _)) = case.dbias else { return Ok(()) };
@@ -259,6 +347,7 @@ fn decode(bytes: &[u8], dtype: DType) -> Vec<f32> {
     let halves = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
     match dtype {
         DType::Bf16 => halves.map(|bits| bf16::from_bits(bits).to_f32()).collect(),
+        DType::F16 => halves.map(|bits| f16::from_bits(bits).to_f32()).collect(),
         _ => bytemuck::pod_collect_to_vec(bytes),
     }
 }
@@ -294,7 +383,8 @@ fn values(
     values
 }
 
-fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)>> {
+/// Name, type and bytes of all that a case writes.
+fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, Vec<u8>)>> {
     let mut generator = Generator::named(&case.to_string());
     let (columns, dtype) = (case.columns, case.input);
     let (groups, source, counts) = match case.source {
@@ -307,7 +397,7 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
             (groups, SourceShape::Weights { rows, columns }, Vec::new())
         }
     };
-    let [rowwise, columnwise] = case.copies;
+    let [rowwise, columnwise] = case.copies.map(|wanted| wanted.then_some(case.form));
     let spec = QuantizedSpec { groups, source, format: case.format, rowwise, columnwise };
     let mut destination = QuantizedTensor::empty(stream, spec)?;
     destination.tensors().try_for_each(|tensor| poison(stream, tensor))?;
@@ -321,6 +411,8 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
         })
         .transpose()?;
 
+    let random = case.stochastic.then(|| RandomState::new(stream, 0x5eed)).transpose()?;
+    let random = random.as_ref();
     let mut moved = Vec::new();
     match case.source {
         SourceCase::Tokens(_, tail) => {
@@ -332,12 +424,13 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
             let splits = splits(case.splits, stream, &counts)?;
             let source = QuantizeSource::Tokens(&x, &splits);
             let args = args(case, source, flag.as_ref(), delayed.as_ref(), db.as_mut());
-            quantize(stream, args, &mut destination)?;
-            for direction in destination.directions() {
+            quantize(stream, QuantizeArgs { random, ..args }, &mut destination)?;
+            change_forms(case, stream, &destination, Some(&splits), &mut moved)?;
+            for direction in destination.directions().filter(|&own| is_restorable(case, own)) {
                 let mut restored = poisoned(stream, x.shape(), DType::F32)?;
                 let sink = DequantizeSink::Tokens(&mut restored, &splits);
                 dequantize(stream, &destination, direction, sink)?;
-                moved.push((format!("{direction:?} {RESTORED}"), restored));
+                moved.push((format!("{direction:?} restored"), restored));
             }
             let padding = PadProblem {
                 way: Padding::Pad,
@@ -358,14 +451,16 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
             let weights = grouped(layout, stream, &[groups, rows, columns], dtype, &values)?;
             let source = QuantizeSource::Weights(&weights);
             let args = args(case, source, flag.as_ref(), delayed.as_ref(), None);
-            quantize(stream, args, &mut destination)?;
-            for direction in destination.directions() {
-                let restored = poisoned(stream, &[groups, rows, columns], DType::Bf16)?;
-                let mut restored = GroupedTensor::packed(restored)?;
+            quantize(stream, QuantizeArgs { random, ..args }, &mut destination)?;
+            change_forms(case, stream, &destination, None, &mut moved)?;
+            for direction in destination.directions().filter(|&own| is_restorable(case, own)) {
+                let zeros = vec![0.0; groups * rows * columns];
+                let shape = [groups, rows, columns];
+                let mut restored = grouped(layout, stream, &shape, DType::Bf16, &zeros)?;
                 let sink = DequantizeSink::Weights(&mut restored);
                 dequantize(stream, &destination, direction, sink)?;
-                let name = format!("{direction:?} {RESTORED}");
-                moved.extend(restored.as_packed().map(|tensor| (name, tensor.clone())));
+                let name = format!("{direction:?} restored");
+                moved.extend(restored.tensors().iter().map(|part| (name.clone(), part.clone())));
             }
         }
     }
@@ -374,7 +469,7 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
     let mut read = |name: &str, tensor: &Tensor| -> Result<()> {
         let mut bytes = vec![0; tensor.byte_len()];
         tensor.read_bytes(stream, &mut bytes)?;
-        outputs.push((name.to_owned(), bytes));
+        outputs.push((name.to_owned(), tensor.dtype(), bytes));
         Ok(())
     };
     for (name, tensor) in &moved {
@@ -384,7 +479,9 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
         let Some(copy) = destination.copy(direction) else { continue };
         read(&format!("{direction:?} data"), &copy.data)?;
         read(&format!("{direction:?} scale_inv"), &copy.scale_inv)?;
+        copy.amax.iter().try_for_each(|amax| read(&format!("{direction:?} amax"), amax))?;
     }
+    random.map_or(Ok(()), |random| read("random state", random.tensor()))?;
     if let Some(mut state) = delayed {
         read("history", state.history())?;
         state.update(stream)?;
@@ -397,6 +494,43 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, Vec<u8>)
         read(DB, tensor)?;
     }
     Ok(outputs)
+}
+
+/// Whether a copy can be taken back to what it was made from.
+fn is_restorable(case: &QuantizeCase, direction: Direction) -> bool {
+    let mixed = matches!(case.format, Format::Nvfp4(own) if own.transform != Transform::None);
+    case.form != Form::Exact && !(mixed && direction == Direction::Columnwise)
+}
+
+/// Stores what was quantized in the other ways that there are.
+fn change_forms(
+    case: &QuantizeCase,
+    stream: &Stream,
+    quantized: &QuantizedTensor,
+    splits: Option<&Splits>,
+    moved: &mut Vec<(String, Tensor)>,
+) -> Result<()> {
+    let spec = quantized.spec();
+    let form = spec.rowwise.or(spec.columnwise).unwrap_or_default();
+    let skipped = case.flag.is_some_and(|flag| flag != 0);
+    if skipped || matches!(spec.format, Format::Fp8 { .. }) || form == Form::Exact {
+        return Ok(());
+    }
+    let other = if form == Form::Codes { Form::Swizzled } else { Form::Codes };
+    for target in [other, Form::Exact] {
+        let [rowwise, columnwise] = [spec.rowwise, spec.columnwise].map(|own| own.map(|_| target));
+        let mut changed =
+            QuantizedTensor::empty(stream, QuantizedSpec { rowwise, columnwise, ..spec })?;
+        changed.tensors().try_for_each(|tensor| poison(stream, tensor))?;
+        match target {
+            Form::Exact => restore_exact(stream, quantized, splits, &mut changed)?,
+            _ => swizzle(stream, quantized, splits, &mut changed)?,
+        }
+        for (part, tensor) in changed.tensors().enumerate() {
+            moved.push((format!("part {part} in {target:?}"), tensor.clone()));
+        }
+    }
+    Ok(())
 }
 
 fn poison(stream: &Stream, tensor: &Tensor) -> Result<()> {
@@ -418,7 +552,9 @@ fn args<'a>(
 ) -> QuantizeArgs<'a> {
     let accumulate = case.dbias.map_or(Accumulate::Overwrite, |(_, accumulate)| accumulate);
     let dbias = db.map(|db| DbiasSink { db, accumulate });
-    QuantizeArgs { source, scale: case.scale, delayed, skip, dbias }
+    let plain = QuantizeArgs::new(source);
+    let four_over_six = case.four_over_six;
+    QuantizeArgs { scale: case.scale, delayed, skip, dbias, four_over_six, ..plain }
 }
 
 /// A history of some steps, with scales that earlier ones gave.
@@ -430,7 +566,7 @@ fn history(
 ) -> Result<DelayedState> {
     let choice = if steps > 1 { AmaxChoice::Max } else { AmaxChoice::MostRecent };
     let recipe = DelayedScaling { history_len: steps, choice, margin: 1, ..Default::default() };
-    let mut state = DelayedState::new(stream, recipe, groups, case.format.dtype)?;
+    let mut state = DelayedState::new(stream, recipe, groups, case.format.dtype())?;
     for step in 0..3u32 {
         let amaxes: Vec<f32> =
             (0..groups).map(|g| [0.0, 1.5, f32::INFINITY, 7.0][(g + step as usize) % 4]).collect();

@@ -141,6 +141,11 @@ impl Layout {
         self.groups.len()
     }
 
+    /// The rows of the source that belong to each group.
+    pub(crate) fn group_rows(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        self.groups.iter().map(|group| group.first..group.first + group.rows)
+    }
+
     /// Rows of the source, whether a group has them or not.
     pub(super) fn rows(&self) -> usize {
         match self.kind {

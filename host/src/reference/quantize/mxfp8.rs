@@ -99,6 +99,22 @@ pub fn dequantize(
     read::rows(layout, &codes, &factors, values)
 }
 
+/// The scales of a copy, padding included, from the order of `recipe` to `order`.
+///
+/// # Errors
+/// A slice that is too short.
+pub fn reorder(
+    layout: &Layout,
+    recipe: &Recipe,
+    direction: Direction,
+    order: ScaleOrder,
+    scales: &[u8],
+    result: &mut [u8],
+) -> Result<()> {
+    let from = places(recipe, direction);
+    super::scales::reorder(layout, [from, TilePlaces { order, ..from }], scales, result)
+}
+
 fn places(recipe: &Recipe, direction: Direction) -> TilePlaces {
     TilePlaces { side: SIDE, direction, order: recipe.order, transposed: false }
 }

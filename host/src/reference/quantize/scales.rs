@@ -180,6 +180,26 @@ impl TilePlaces {
     }
 }
 
+/// Copies scales and padding from one order to the other.
+pub(super) fn reorder(
+    layout: &Layout,
+    [from, to]: [TilePlaces; 2],
+    scales: &[u8],
+    result: &mut [u8],
+) -> Result<()> {
+    check_length("scales", scales.len(), from.len(layout))?;
+    check_length("result", result.len(), to.len(layout))?;
+    for group in layout.groups() {
+        let (from, to) = (from.group(layout, group), to.group(layout, group));
+        for i in 0..from.padded.0 {
+            for j in 0..from.padded.1 {
+                result[to.index(i, j)] = scales[from.index(i, j)];
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Rows and columns of a block with `side` elements in its direction.
 pub(super) fn block_size(shape: BlockShape, direction: Direction, side: usize) -> BlockSize {
     match (shape, direction) {

@@ -5,7 +5,9 @@
 
 use ptx_std::convert::f16x2_to_f32;
 use ptx_std::convert_small::{e4m3x4_to_f16x4, e5m2x4_to_f16x4};
-use ptx_std::memory::{load_constant_byte, load_constant_f32, load_constant_u32, store_u32x4};
+use ptx_std::memory::{
+    load_constant_byte, load_constant_f32, load_constant_u32, load_constant_u64, store_u32x4,
+};
 use ptx_std::thread::{block_index, grid_blocks, thread_index};
 
 use super::e2m1::Codes;
@@ -56,7 +58,7 @@ pub unsafe fn mxfp8(args: &MxDequantizeArgs, _args_address: u64) {
                     ];
                     let values = fp8_values(args, codes);
                     let scale = |i: usize| value(scales.load(row, column + i as u32));
-                    store(args, at, array8(|i| values[i] * scale(i)));
+                    store(args, &tile, at, array8(|i| values[i] * scale(i)));
                 }
                 chunk += THREADS;
             }
@@ -115,7 +117,7 @@ unsafe fn nvfp4_row(args: &MxDequantizeArgs, tile: &Tile, scales: &Scales, chunk
         let owner = if args.row_scaled != 0 { line } else { u64::from(tile.group) };
         let factor = restoring_factor(args, owner, scales.load(row, column));
         let values = fp4_values(load_constant_u32(args.copy.data + at / 2));
-        store(args, at, values.map(|value| value * factor));
+        store(args, tile, at, values.map(|value| value * factor));
     }
 }
 
@@ -138,8 +140,10 @@ unsafe fn nvfp4_column(
     }
     // SAFETY: as in `nvfp4`.
     unsafe {
+        let as_source = args.as_source != 0;
         let (line, first, pitch, result) = if tokens {
-            (column.into(), tile.padded, u64::from(args.source.padded_rows), tile.padded)
+            let result = if as_source { tile.first } else { tile.padded };
+            (column.into(), tile.padded, u64::from(args.source.padded_rows), result)
         } else {
             let lines = u64::from(tile.group) * u64::from(columns);
             (lines + u64::from(column), 0, u64::from(args.source.rows), tile.first)
@@ -150,11 +154,15 @@ unsafe fn nvfp4_column(
         let kind = Kind(args.destination_type);
         // What is transformed has values in all rows of a block; what follows it is zero.
         let end = tile.rows.next_multiple_of(NVFP4_BLOCK);
+        let destination = destination(args, tile);
         each8(|i| {
             let row = row + i as u32;
+            if as_source && row >= tile.rows {
+                return;
+            }
             let value = if row < end { values[i] * factor } else { 0.0 };
             let at = (result + u64::from(row)) * u64::from(columns) + u64::from(column);
-            kind.store(args.destination + kind.bytes() * at, value);
+            kind.store(destination + kind.bytes() * at, value);
         });
     }
 }
@@ -229,13 +237,26 @@ fn fp4_values(word: u32) -> [f32; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
+/// Where the result's element 0 is, or would be: that of a discrete group is counted from the first
+/// group on, too.
+#[inline(always)]
+unsafe fn destination(args: &MxDequantizeArgs, tile: &Tile) -> u64 {
+    if args.destination != 0 {
+        return args.destination;
+    }
+    // SAFETY: the array has an address for each group.
+    let own = unsafe { load_constant_u64(args.destination_array + 8 * u64::from(tile.group)) };
+    let before = tile.first * u64::from(args.source.columns);
+    own.wrapping_sub(Kind(args.destination_type).bytes() * before)
+}
+
 /// Stores eight neighbours at element `at`.
 #[inline(always)]
-unsafe fn store(args: &MxDequantizeArgs, at: u64, v: [f32; 8]) {
+unsafe fn store(args: &MxDequantizeArgs, tile: &Tile, at: u64, v: [f32; 8]) {
     let kind = Kind(args.destination_type);
-    let address = args.destination + kind.bytes() * at;
     // SAFETY: the caller vouches for the elements, which are aligned to 16 bytes.
     unsafe {
+        let address = destination(args, tile) + kind.bytes() * at;
         if kind.is_f32() {
             let bits = v.map(f32::to_bits);
             store_u32x4(address, [bits[0], bits[1], bits[2], bits[3]]);

@@ -289,6 +289,22 @@ pub fn dequantize(
     read(&layout, &codes, &factors, direction, values)
 }
 
+/// The scales of a copy, padding included, from the order of `recipe` to `order`.
+///
+/// # Errors
+/// A slice that is too short.
+pub fn reorder(
+    layout: &Layout,
+    recipe: &Recipe,
+    direction: Direction,
+    order: ScaleOrder,
+    scales: &[u8],
+    result: &mut [u8],
+) -> Result<()> {
+    let from = recipe.places(direction);
+    super::scales::reorder(layout, [from, TilePlaces { order, ..from }], scales, result)
+}
+
 /// What is quantized, and where its rows lie.
 fn source<'a>(
     layout: &'a Layout,

@@ -6,12 +6,18 @@
 //! | [`CurrentScaling`] | E4M3, one per group | E4M3, one per group | E4M3 or E5M2 | FP32, of this tensor |
 //! | [`DelayedScaling`] | the same | the same | the same | FP32, of earlier steps |
 //! | [`BlockScaling`] | E4M3, 1 × 128 | E4M3, 128 × 128 | E4M3 or E5M2, 1 × 128 | FP32, powers of two unless asked otherwise |
+//! | [`Mxfp8Scaling`] | E4M3, 1 × 32 | E4M3, 1 × 32 or 32 × 32 | E4M3 or E5M2, 1 × 32 | powers of two |
+//! | [`Nvfp4Scaling`] | E2M1, 1 × 16 | E2M1, 16 × 16 | E2M1, 1 × 16, rounded at random | E4M3, and FP32 above them |
 //!
 //! "One per group" is one scale for all of an expert's rows.
 
-pub use grouped_linear_kernels::abi::quantize::Blocks;
+mod format;
+
 pub use grouped_linear_kernels::abi::scaled::Accumulation;
 
+pub use self::format::{
+    BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, Scope, Transform,
+};
 use crate::error::{Error, Result};
 pub use crate::numerics::scale::AmaxChoice;
 use crate::plan::Pass;
@@ -76,6 +82,46 @@ pub struct BlockScaling {
     pub grad_output: Blocks,
 }
 
+/// MXFP8: FP8 with a power of two for every 32 neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mxfp8Scaling {
+    /// FP8 types.
+    pub types: Fp8Types,
+    /// Blocks of the weights; with squares, forward and backward read the same numbers.
+    pub weight: BlockShape,
+}
+
+/// NVFP4: FP4 with two levels of scales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Nvfp4Scaling {
+    /// Blocks of the weights; with squares, forward and backward read the same numbers.
+    pub weight: BlockShape,
+    /// Whether tokens and output gradients are mixed along the tokens before the product that gives
+    /// the gradient of the weights; there the transform cancels, and outliers are spread.
+    pub transform: Transform,
+    /// Whether output gradients are rounded at random, so that the mean of their errors is zero.
+    pub stochastic_gradients: bool,
+    /// Seed of the random numbers.
+    pub seed: u64,
+    /// What an FP32 scale of the tokens covers. With [`Scope::Row`] there is no copy that the
+    /// gradient of the weights could read, so backward computes in high precision.
+    pub input: Scope,
+    /// How the tokens' blocks pick a scale; `None`: their largest magnitude is mapped to 6.
+    pub input_four_over_six: Option<FourOverSix>,
+    /// How the weights' blocks do.
+    pub weight_four_over_six: Option<FourOverSix>,
+}
+
+/// A block's largest magnitude is mapped to 6 or to 4, whichever restores the block better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FourOverSix {
+    /// The error that is compared.
+    pub error: ErrorMeasure,
+    /// The largest block scale where the largest magnitude of all is mapped to 6. Products read it
+    /// from each operand.
+    pub bound: ScaleBound,
+}
+
 /// `scale = max / amax`, where `max` is the largest number of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScaleRule {
@@ -103,6 +149,26 @@ impl Default for BlockScaling {
     }
 }
 
+impl Default for Mxfp8Scaling {
+    fn default() -> Self {
+        Self { types: Fp8Types::E4m3, weight: BlockShape::Line }
+    }
+}
+
+impl Default for Nvfp4Scaling {
+    fn default() -> Self {
+        Self {
+            weight: BlockShape::Square,
+            transform: Transform::Hadamard,
+            stochastic_gradients: true,
+            seed: 0,
+            input: Scope::Group,
+            input_four_over_six: None,
+            weight_four_over_six: None,
+        }
+    }
+}
+
 /// How a layer's tensors are quantized.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -113,47 +179,55 @@ pub enum Recipe {
     Delayed(DelayedScaling),
     /// FP8 with a scale per block.
     Block(BlockScaling),
-}
-
-/// Number format and blocks of a quantized tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Format {
-    /// E4M3 or E5M2.
-    pub dtype: DType,
-    /// What shares a scale.
-    pub blocks: Blocks,
+    /// FP8 with a power of two per block of 32.
+    Mxfp8(Mxfp8Scaling),
+    /// FP4 with a scale per block of 16 and one above.
+    Nvfp4(Nvfp4Scaling),
 }
 
 impl Recipe {
     /// The format of a tensor.
     ///
     /// ```
-    /// use grouped_linear::recipe::{Blocks, BlockScaling, CurrentScaling, Recipe, Role};
+    /// use grouped_linear::recipe::{Blocks, BlockScaling, CurrentScaling, Format, Recipe, Role};
     /// use grouped_linear::DType;
     /// let current = Recipe::Current(CurrentScaling::default());
-    /// assert_eq!(current.format(Role::GradOutput).dtype, DType::E5m2);
+    /// assert_eq!(current.format(Role::GradOutput), Format::fp8(DType::E5m2, Blocks::Tensor));
     /// let block = Recipe::Block(BlockScaling::default());
-    /// assert_eq!(block.format(Role::Weight).blocks, Blocks::Square);
+    /// assert_eq!(block.format(Role::Weight), Format::fp8(DType::E4m3, Blocks::Square));
     /// ```
     pub fn format(&self, role: Role) -> Format {
-        let (types, blocks) = match self {
-            Self::Current(current) => (current.types, Blocks::Tensor),
-            Self::Delayed(delayed) => (delayed.types, Blocks::Tensor),
-            Self::Block(block) => (block.types, block.blocks(role)),
-        };
-        let dtype = match (types, role) {
-            (Fp8Types::Hybrid, Role::GradOutput) => DType::E5m2,
-            _ => DType::E4m3,
-        };
-        Format { dtype, blocks }
+        match self {
+            Self::Current(current) => Format::fp8(current.types.of(role), Blocks::Tensor),
+            Self::Delayed(delayed) => Format::fp8(delayed.types.of(role), Blocks::Tensor),
+            Self::Block(block) => Format::fp8(block.types.of(role), block.blocks(role)),
+            Self::Mxfp8(mxfp8) => {
+                let blocks = if role == Role::Weight { mxfp8.weight } else { BlockShape::Line };
+                Format::Mxfp8 { dtype: mxfp8.types.of(role), blocks }
+            }
+            Self::Nvfp4(nvfp4) => Format::Nvfp4(nvfp4.format(role)),
+        }
+    }
+
+    /// How the blocks of a tensor pick their scale, where it is not always by the largest magnitude.
+    pub fn four_over_six(&self, role: Role) -> Option<FourOverSix> {
+        match self {
+            Self::Nvfp4(nvfp4) => nvfp4.four_over_six(role),
+            _ => None,
+        }
+    }
+
+    /// Whether a tensor is rounded at random.
+    pub fn is_stochastic(&self, role: Role) -> bool {
+        matches!(self, Self::Nvfp4(nvfp4) if nvfp4.stochastic_gradients && role == Role::GradOutput)
     }
 
     /// How scales follow from magnitudes; delayed scales are never rounded.
     pub fn scale_rule(&self) -> ScaleRule {
         match self {
             Self::Current(current) => current.scale,
-            Self::Delayed(_) => ScaleRule::default(),
             Self::Block(block) => block.scale,
+            Self::Delayed(_) | Self::Mxfp8(_) | Self::Nvfp4(_) => ScaleRule::default(),
         }
     }
 
@@ -170,8 +244,10 @@ impl Recipe {
     /// Refuses parameters that no tensor can be quantized with.
     ///
     /// # Errors
-    /// A history without entries; a negative or infinite epsilon; a margin beyond ±126; square blocks
-    /// on both sides of a product, or one scale for all of a tensor among blocks.
+    /// A history without entries; a negative or infinite epsilon; a margin beyond ±126; FP32-scaled
+    /// square blocks on both sides of a product, or one scale for all of a tensor among blocks; what
+    /// NVFP4 cannot combine: the transform or rows' scales with four over six of the tokens, for
+    /// example.
     pub fn check(&self) -> Result<()> {
         let epsilon = self.scale_rule().epsilon;
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
@@ -183,7 +259,53 @@ impl Recipe {
             Self::Current(_) => Ok(()),
             Self::Delayed(delayed) => delayed.check(),
             Self::Block(block) => block.check(),
+            Self::Mxfp8(_) => Ok(()),
+            Self::Nvfp4(nvfp4) => nvfp4.check(),
         }
+    }
+}
+
+impl Fp8Types {
+    fn of(self, role: Role) -> DType {
+        match (self, role) {
+            (Self::Hybrid, Role::GradOutput) => DType::E5m2,
+            _ => DType::E4m3,
+        }
+    }
+}
+
+impl Nvfp4Scaling {
+    fn four_over_six(&self, role: Role) -> Option<FourOverSix> {
+        match role {
+            Role::Input => self.input_four_over_six,
+            Role::Weight => self.weight_four_over_six,
+            Role::GradOutput => None,
+        }
+    }
+
+    fn format(&self, role: Role) -> Nvfp4Format {
+        let bound = self.four_over_six(role).map_or(ScaleBound::Full, |choice| choice.bound);
+        let tokens = Nvfp4Format { bound, transform: self.transform, ..Nvfp4Format::LINES };
+        match role {
+            Role::Input if self.input == Scope::Row => {
+                Nvfp4Format { scope: Scope::Row, transform: Transform::None, ..tokens }
+            }
+            Role::Input | Role::GradOutput => tokens,
+            Role::Weight => {
+                Nvfp4Format { blocks: self.weight, transform: Transform::None, ..tokens }
+            }
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let transformed = self.format(Role::Input).transform == Transform::Hadamard;
+        if self.input_four_over_six.is_some() && transformed {
+            return Err(Error::unsupported(
+                "recipe: four over six of the tokens was asked for with the Hadamard transform, only \
+                 one of them is possible; set transform to Transform::None",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -241,6 +363,9 @@ mod tests {
     fn what_cannot_be_is_refused() {
         let block = BlockScaling::default();
         let delayed = DelayedScaling::default();
+        let nvfp4 = Nvfp4Scaling::default();
+        let choice = FourOverSix { error: ErrorMeasure::Squared, bound: ScaleBound::Reduced };
+        let chosen = Nvfp4Scaling { input_four_over_six: Some(choice), ..nvfp4 };
         let rule = |epsilon| ScaleRule { power_of_two: false, epsilon };
         let current = |epsilon| CurrentScaling { scale: rule(epsilon), ..Default::default() };
         let table = [
@@ -253,6 +378,9 @@ mod tests {
             (Recipe::Delayed(DelayedScaling { margin: 127, ..delayed }), Some("margin is 127")),
             (Recipe::Block(BlockScaling { input: Blocks::Square, ..block }), Some("square blocks")),
             (Recipe::Block(BlockScaling { weight: Blocks::Tensor, ..block }), Some("as a whole")),
+            (Recipe::Nvfp4(nvfp4), None),
+            (Recipe::Nvfp4(Nvfp4Scaling { input: Scope::Row, ..chosen }), None),
+            (Recipe::Nvfp4(chosen), Some("only one of them")),
         ];
         for (recipe, expected) in table {
             let found = recipe.check().err().map(|error| error.to_string());

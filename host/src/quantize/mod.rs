@@ -1,6 +1,8 @@
-//! What products read, made from high-precision tensors: casts of weights, and FP8 data with scales of
+//! What products read, made from high-precision tensors: casts of weights, and codes with scales of
 //! weights or tokens. Weights need no splits, so no set-up precedes their quantization, and it runs
 //! when they change rather than with every product.
+
+pub(crate) mod micro;
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::pad::PadArgs;
@@ -14,7 +16,7 @@ use crate::plan::{
     CastOperands, DequantizeOperands, GroupedOperand, LaunchPlan, PadOperands, Plan, Problem,
     QuantizeOperands, QuantizeProblem, ScaleSource, UpdateScalesOperands,
 };
-use crate::recipe::{AmaxChoice, Blocks};
+use crate::recipe::{AmaxChoice, Blocks, Format};
 use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
 
 /// Adds the cast to the type of the destination; nothing, if there are no elements.
@@ -49,13 +51,15 @@ pub(crate) struct Scratch {
     pub table: u64,
     /// Largest magnitudes of tiles.
     pub amax: u64,
+    /// Seed and offset of the random numbers.
+    pub random: u64,
     /// Sums of columns.
     pub partial: u64,
 }
 
 /// Adds what finds the scales, what quantizes, and what finishes the sums of the columns, in the order
 /// that the source of the scales asks for.
-pub(crate) fn prepare_fp8(
+pub(crate) fn prepare_quantize(
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &QuantizeOperands<'_>,
@@ -64,6 +68,9 @@ pub(crate) fn prepare_fp8(
 ) -> Result<()> {
     let Problem::Quantize(problem) = &plan.problem else {
         return Err(mismatch());
+    };
+    let Format::Fp8 { .. } = problem.destination.format else {
+        return micro::prepare(plan, launch, operands, scratch, launches);
     };
     check_alignment(operands)?;
     let quantize = quantize_args(problem, launch, operands, scratch);
@@ -86,23 +93,34 @@ pub(crate) fn prepare_fp8(
     if !own {
         push_scales(launches)?;
     }
-    if let (Some(reduce), Some(db)) = (&launch.reduce, operands.db) {
-        let (address, db_array) = db.addresses();
-        let args = DbiasArgs {
-            table: scratch.table,
-            partial: scratch.partial,
-            db: address,
-            db_array,
-            groups: problem.destination.groups as u32,
-            n: problem.destination.source.columns() as u32,
-            db_type: element(db.dtype()),
-            accumulate: u32::from(operands.accumulate_db),
-            tile_columns: problem.column_blocks() as u32,
-            ..DbiasArgs::default()
-        };
-        launches.push(reduce.row()?, reduce.grid, bytes_of(&args))?;
-    }
-    Ok(())
+    push_dbias(problem, launch, operands, scratch, launches)
+}
+
+/// Adds what finishes the sums of the columns, if they are wanted.
+fn push_dbias(
+    problem: &QuantizeProblem,
+    launch: &LaunchPlan,
+    operands: &QuantizeOperands<'_>,
+    scratch: Scratch,
+    launches: &mut Launches,
+) -> Result<()> {
+    let (Some(reduce), Some(db)) = (&launch.reduce, operands.db) else {
+        return Ok(());
+    };
+    let (address, db_array) = db.addresses();
+    let args = DbiasArgs {
+        table: scratch.table,
+        partial: scratch.partial,
+        db: address,
+        db_array,
+        groups: problem.destination.groups as u32,
+        n: problem.destination.source.columns() as u32,
+        db_type: element(db.dtype()),
+        accumulate: u32::from(operands.accumulate_db),
+        tile_columns: problem.column_blocks() as u32,
+        ..DbiasArgs::default()
+    };
+    launches.push(reduce.row()?, reduce.grid, bytes_of(&args))
 }
 
 fn quantize_args(
@@ -140,7 +158,7 @@ fn quantize_args(
         rows,
         columns: spec.source.columns() as u32,
         source_type: element(problem.input),
-        format: element(spec.format.dtype),
+        format: element(spec.format.dtype()),
         power_of_two: u32::from(operands.rule.power_of_two),
         epsilon: operands.rule.epsilon,
         ..QuantizeArgs::default()
@@ -189,7 +207,7 @@ fn scale_args(
         skip: operands.skip.and_then(Tensor::address).unwrap_or(0),
         groups: spec.groups as u32,
         tiles: (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32,
-        format_max: format_max(spec.format.dtype),
+        format_max: format_max(spec.format.dtype()),
         ..ScaleArgs::default()
     };
     match &operands.history {
@@ -245,7 +263,10 @@ pub(crate) fn prepare_dequantize(
         return Err(mismatch());
     };
     let Some(kernel) = &launch.kernel else { return Ok(()) };
-    let whole = problem.source.format.blocks == Blocks::Tensor;
+    let Format::Fp8 { blocks, .. } = problem.source.format else {
+        return micro::prepare_dequantize(plan, launch, operands, table, launches);
+    };
+    let whole = blocks == Blocks::Tensor;
     let scales = (!whole).then_some(&operands.copy.scale_inv);
     let parts = operands.destination.tensors().iter().chain([&operands.copy.data]).chain(scales);
     check_aligned(parts)?;
@@ -265,9 +286,9 @@ pub(crate) fn prepare_dequantize(
         groups: problem.source.groups as u32,
         rows,
         columns: problem.source.source.columns() as u32,
-        blocks: problem.source.format.blocks as u32,
+        blocks: blocks as u32,
         columnwise: u32::from(problem.direction == Direction::Columnwise),
-        format: element(problem.source.format.dtype),
+        format: element(problem.source.format.dtype()),
         destination_type: element(problem.output),
         ..DequantizeArgs::default()
     };
@@ -304,7 +325,7 @@ fn format_max(dtype: DType) -> f32 {
 
 /// The kernels load and store 16 bytes at once.
 fn check_alignment(operands: &QuantizeOperands<'_>) -> Result<()> {
-    let whole = operands.destination.spec().format.blocks == Blocks::Tensor;
+    let whole = operands.destination.spec().format.is_whole();
     let copies = [Direction::Rowwise, Direction::Columnwise];
     let copies = copies.iter().filter_map(|&direction| operands.destination.copy(direction));
     let results = copies.flat_map(|copy| [Some(&copy.data), (!whole).then_some(&copy.scale_inv)]);

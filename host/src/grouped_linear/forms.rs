@@ -1,0 +1,189 @@
+//! Functional forms that change how a quantized tensor is stored, not what it stands for.
+
+use super::functional::run;
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::plan::{
+    DequantizeOperands, DequantizeProblem, GroupedOperand, Operands, Plan, SwizzleOperands,
+    SwizzleProblem,
+};
+use crate::splits::Splits;
+use crate::tensor::{
+    DType, Direction, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
+    missing_copy,
+};
+
+/// Makes the exact numbers ([`Form::Exact`]) that Hopper multiplies of the codes of MXFP8 or NVFP4, for
+/// every copy that `destination` has; say of activations that arrive quantized. Tokens have `splits`.
+///
+/// ```
+/// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize, restore_exact};
+/// use grouped_linear::recipe::{BlockShape, Format};
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let x = Tensor::from_f32(&stream, &[3, 32], DType::Bf16, &[0.75; 96])?;
+/// let splits = Splits::host(&[1, 2])?;
+/// let codes = QuantizedSpec {
+///     groups: 2,
+///     source: SourceShape::Tokens { rows: 3, features: 32 },
+///     format: Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line },
+///     rowwise: Some(Form::Codes),
+///     columnwise: None,
+/// };
+/// let mut quantized = QuantizedTensor::empty(&stream, codes)?;
+/// quantize(&stream, QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits)), &mut quantized)?;
+/// let exact = QuantizedSpec { rowwise: Some(Form::Exact), ..codes };
+/// let mut exact = QuantizedTensor::empty(&stream, exact)?;
+/// restore_exact(&stream, &quantized, Some(&splits), &mut exact)?;
+/// let rowwise = exact.copy(Direction::Rowwise).unwrap();
+/// assert_eq!(rowwise.data.to_f32(&stream)?, [0.75; 96]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+///
+/// # Errors
+/// Tensors of different sources or formats; FP8 with FP32 scales, which is multiplied as it is; a copy
+/// that `source` lacks, or has no codes of, or that `destination` has in codes; tokens without splits;
+/// overlap; a driver failure.
+pub fn restore_exact(
+    stream: &Stream,
+    source: &QuantizedTensor,
+    splits: Option<&Splits>,
+    destination: &mut QuantizedTensor,
+) -> Result<()> {
+    let change = Change::new(stream, source, splits, destination)?;
+    let mut done = false;
+    let mut work = Vec::new();
+    for (direction, from, to) in change.copies()? {
+        if destination.spec().form(direction) != Some(Form::Exact) {
+            return Err(Error::invalid("destination: exact numbers are made, ask for Form::Exact"));
+        }
+        let problem = DequantizeProblem {
+            source: source.spec(),
+            direction,
+            output: DType::Bf16,
+            exact: true,
+        };
+        Plan::new(problem.into(), stream.device().target())?;
+        // Both copies of squares may be one.
+        if !(done && destination.spec().shares_data()) {
+            let destination = GroupedOperand::Rows(&to.data);
+            let (copy, spec) = (from, source.spec());
+            work.push((problem, DequantizeOperands { copy, spec, splits, destination }));
+        }
+        done = true;
+    }
+    for (problem, operands) in work {
+        change.run(problem.into(), &Operands::Dequantize(operands))?;
+    }
+    change.carry(|copy| copy.amax.as_ref())
+}
+
+/// Puts the block scales of MXFP8 or NVFP4 into the order that block-scaled tensor cores read
+/// ([`Form::Swizzled`]), or back, for every copy that `destination` has. Data and magnitudes are
+/// copied, unless both tensors have them in the same memory. Tokens have `splits`.
+///
+/// # Errors
+/// Tensors of different sources or formats; FP8 with FP32 scales; copies that are not in codes, or in
+/// the same order on both sides; tokens without splits; overlap; a driver failure.
+pub fn swizzle(
+    stream: &Stream,
+    source: &QuantizedTensor,
+    splits: Option<&Splits>,
+    destination: &mut QuantizedTensor,
+) -> Result<()> {
+    let change = Change::new(stream, source, splits, destination)?;
+    let mut work = Vec::new();
+    for (direction, from, to) in change.copies()? {
+        let forms = [source.spec(), destination.spec()].map(|spec| spec.form(direction));
+        let other = match forms[0] {
+            Some(Form::Codes) => Form::Swizzled,
+            Some(Form::Swizzled) => Form::Codes,
+            _ => return Err(Error::invalid("source: exact numbers have no scales to reorder")),
+        };
+        if forms[1] != Some(other) {
+            return Err(Error::invalid(format!(
+                "destination: the {direction:?} copy of the source is in {:?}, so this one must be in \
+                 {other:?}",
+                forms[0].unwrap_or_default()
+            )));
+        }
+        let problem = SwizzleProblem { source: source.spec(), direction };
+        Plan::new(problem.into(), stream.device().target())?;
+        let (scales, destination) = (&from.scale_inv, &to.scale_inv);
+        work.push((problem, SwizzleOperands { scales, splits, destination }));
+    }
+    for (problem, operands) in work {
+        change.run(problem.into(), &Operands::Swizzle(operands))?;
+    }
+    change.carry(|copy| Some(&copy.data))?;
+    change.carry(|copy| copy.amax.as_ref())
+}
+
+/// A quantized tensor to be stored in another way.
+struct Change<'a> {
+    stream: &'a Stream,
+    source: &'a QuantizedTensor,
+    destination: &'a QuantizedTensor,
+    rows: usize,
+}
+
+impl<'a> Change<'a> {
+    fn new(
+        stream: &'a Stream,
+        source: &'a QuantizedTensor,
+        splits: Option<&Splits>,
+        destination: &'a QuantizedTensor,
+    ) -> Result<Self> {
+        source.check_device("source", stream)?;
+        destination.check_device("destination", stream)?;
+        let (from, to) = (source.spec(), destination.spec());
+        let kind = |spec: QuantizedSpec| (spec.groups, spec.source, spec.format);
+        if kind(from) != kind(to) {
+            return Err(Error::invalid(format!(
+                "destination: it was made for {:?} in {}, {:?} in {} is given",
+                to.source, to.format, from.source, from.format
+            )));
+        }
+        let rows = match (from.source, splits) {
+            (SourceShape::Tokens { rows, .. }, Some(splits)) => {
+                splits.check(from.groups, rows, stream)?;
+                rows
+            }
+            (SourceShape::Weights { .. }, None) => 0,
+            (SourceShape::Tokens { .. }, None) => {
+                return Err(Error::invalid("splits: tokens have them, none were given"));
+            }
+            (SourceShape::Weights { .. }, Some(_)) => {
+                return Err(Error::invalid("splits: weights have none, some were given"));
+            }
+        };
+        Ok(Self { stream, source, destination, rows })
+    }
+
+    /// The copies of the destination, with those of the source.
+    fn copies(&self) -> Result<Vec<(Direction, &'a QuantizedCopy, &'a QuantizedCopy)>> {
+        let pair = |direction| {
+            let from = self.source.copy(direction);
+            let from = from.ok_or_else(|| missing_copy("source", direction))?;
+            let to = self.destination.copy(direction);
+            let to = to.ok_or_else(|| missing_copy("destination", direction))?;
+            Ok((direction, from, to))
+        };
+        self.destination.directions().map(pair).collect()
+    }
+
+    fn run(&self, problem: crate::plan::Problem, operands: &Operands<'_>) -> Result<()> {
+        run(self.stream, problem, operands, self.source.spec().groups, self.rows)
+    }
+
+    /// Copies a part that both ways of storage have, unless it is in the same memory.
+    fn carry(&self, part: impl Fn(&QuantizedCopy) -> Option<&Tensor>) -> Result<()> {
+        for (_, from, to) in self.copies()? {
+            let (Some(from), Some(to)) = (part(from), part(to)) else { continue };
+            if !(from.overlaps(to) && from.byte_len() == to.byte_len()) {
+                to.clone().copy_from(self.stream, from)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! MXFP8 and NVFP4: codes with a scale of one byte per block, and exact numbers of them in BF16.
+
+use bytemuck::bytes_of;
+use grouped_linear_kernels::abi::mx::{
+    MXFP8_BLOCK, MxCopy, MxDequantizeArgs, MxSource, Mxfp8Args, NVFP4_BLOCK, Nvfp4Amax, Nvfp4Args,
+    Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs, Nvfp4TileAmaxArgs, SwizzleArgs,
+};
+
+use super::{Scratch, check_aligned, push_dbias};
+use crate::error::Result;
+use crate::gemm::element;
+use crate::launch::{Launches, mismatch};
+use crate::plan::{
+    DequantizeOperands, GroupedOperand, LaunchPlan, Plan, Problem, QuantizeOperands,
+    QuantizeProblem, SwizzleOperands,
+};
+use crate::recipe::{BlockShape, Format, Nvfp4Format, Scope, Transform};
+use crate::tensor::{Direction, Form, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
+
+/// Adds what measures magnitudes (NVFP4), what quantizes, and what finishes the sums of the columns.
+pub(crate) fn prepare(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &QuantizeOperands<'_>,
+    scratch: Scratch,
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::Quantize(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let spec = problem.destination;
+    check_aligned(operands.source.tensors().iter().chain(operands.destination.tensors()))?;
+    let (address, array) = match operands.source {
+        GroupedOperand::Rows(tensor) => (address(tensor), 0),
+        GroupedOperand::Groups(grouped) => grouped.addresses(),
+    };
+    let source = MxSource {
+        base: address,
+        array,
+        skip: operands.skip.map_or(0, self::address),
+        ..shape(spec, scratch.table)
+    };
+    let dbias_partial = if operands.db.is_some() { scratch.partial } else { 0 };
+    let [rowwise, columnwise] = copies(operands);
+    match spec.format {
+        Format::Fp8 { .. } => return Err(mismatch()),
+        Format::Mxfp8 { dtype, blocks } => {
+            let args = Mxfp8Args {
+                source,
+                rowwise,
+                columnwise,
+                dbias_partial,
+                format: element(dtype),
+                square: u32::from(blocks == BlockShape::Square),
+            };
+            if let Some(kernel) = &launch.kernel {
+                launches.push(kernel.row()?, kernel.grid, bytes_of(&args))?;
+            }
+        }
+        Format::Nvfp4(format) => {
+            prepare_amax(problem, launch, operands, &format, (source, scratch), launches)?;
+            let amax = |direction| amax(operands, direction).map_or(0, self::address);
+            let args = Nvfp4Args {
+                source,
+                rowwise,
+                columnwise,
+                // Squares have one scale in both copies.
+                rowwise_amax: match amax(Direction::Rowwise) {
+                    0 if format.transform == Transform::None => amax(Direction::Columnwise),
+                    own => own,
+                },
+                columnwise_amax: amax(Direction::Columnwise),
+                random: if problem.stochastic { scratch.random } else { 0 },
+                dbias_partial,
+                bound: format.bound.value(),
+                square: u32::from(format.blocks == BlockShape::Square),
+                transform: u32::from(format.transform == Transform::Hadamard),
+                row_scaled: u32::from(format.scope == Scope::Row),
+                target: problem.nvfp4_target() as u32,
+                ..Nvfp4Args::default()
+            };
+            if let Some(kernel) = &launch.kernel {
+                launches.push(kernel.row()?, kernel.grid, bytes_of(&args))?;
+            }
+        }
+    }
+    push_dbias(problem, launch, operands, scratch, launches)
+}
+
+/// Adds what finds the magnitudes that FP32 scales come from, of groups or of rows.
+fn prepare_amax(
+    problem: &QuantizeProblem,
+    launch: &LaunchPlan,
+    operands: &QuantizeOperands<'_>,
+    format: &Nvfp4Format,
+    (source, scratch): (MxSource, Scratch),
+    launches: &mut Launches,
+) -> Result<()> {
+    let Some(scales) = &launch.scales else { return Ok(()) };
+    let row = scales.groups.row()?;
+    let amax_of = |direction| amax(operands, direction).map_or(0, address);
+    if format.scope == Scope::Row {
+        let args = Nvfp4RowAmaxArgs {
+            source,
+            amax: amax_of(Direction::Rowwise),
+            bound: format.bound.value(),
+            source_type: element(problem.input),
+            ..Nvfp4RowAmaxArgs::default()
+        };
+        return launches.push(row, scales.groups.grid, bytes_of(&args));
+    }
+    let [measures_plain, measures_transformed] = problem.measured();
+    let at = |wanted: bool, address: u64| if wanted { address } else { 0 };
+    let plain = at(measures_plain, scratch.amax);
+    let transformed = at(measures_transformed, scratch.amax + problem.amax_bytes()?);
+    if let Some(tiles) = &scales.amax {
+        let args = Nvfp4TileAmaxArgs { source, plain, transformed };
+        launches.push(tiles.row()?, tiles.grid, bytes_of(&args))?;
+    }
+    let of = |partial, direction| Nvfp4Amax {
+        partial,
+        amax: amax_of(direction),
+        bound: format.bound.value(),
+        ..Nvfp4Amax::default()
+    };
+    // Without a transform the copies share their magnitudes.
+    let plain_copy = match problem.destination.has(Direction::Rowwise) {
+        true => Direction::Rowwise,
+        false => Direction::Columnwise,
+    };
+    let spec = problem.destination;
+    let args = Nvfp4GroupAmaxArgs {
+        table: scratch.table,
+        skip: source.skip,
+        plain: of(plain, plain_copy),
+        transformed: of(transformed, Direction::Columnwise),
+        random_state: operands.random.map_or(0, address),
+        drawn: if problem.stochastic { scratch.random } else { 0 },
+        groups: spec.groups as u32,
+        tiles: (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32,
+        ..Nvfp4GroupAmaxArgs::default()
+    };
+    launches.push(row, scales.groups.grid, bytes_of(&args))
+}
+
+/// Adds the kernel that restores a copy, or makes exact numbers of it.
+pub(crate) fn prepare_dequantize(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &DequantizeOperands<'_>,
+    table: u64,
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::Dequantize(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let Some(kernel) = &launch.kernel else { return Ok(()) };
+    check_aligned(operands.destination.tensors().iter().chain(operands.copy.tensors()))?;
+    let (destination, destination_array) = match operands.destination {
+        GroupedOperand::Rows(tensor) => (address(tensor), 0),
+        GroupedOperand::Groups(grouped) => grouped.addresses(),
+    };
+    let spec = problem.source;
+    let (bound, row_scaled) = match spec.format {
+        Format::Nvfp4(format) => (format.bound.value(), format.scope == Scope::Row),
+        Format::Fp8 { .. } | Format::Mxfp8 { .. } => (0.0, false),
+    };
+    let args = MxDequantizeArgs {
+        source: shape(spec, table),
+        copy: MxCopy { exact: 0, ..copy_args(operands.copy, spec.form(problem.direction)) },
+        amax: match problem.exact {
+            true => 0,
+            false => operands.copy.amax.as_ref().map_or(0, address),
+        },
+        destination,
+        destination_array,
+        destination_type: element(problem.output),
+        format: element(spec.format.dtype()),
+        columnwise: u32::from(problem.direction == Direction::Columnwise),
+        row_scaled: u32::from(row_scaled),
+        bound,
+        as_source: u32::from(!problem.exact),
+        ..MxDequantizeArgs::default()
+    };
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// Adds the kernel that changes the order of scales.
+pub(crate) fn prepare_swizzle(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &SwizzleOperands<'_>,
+    table: u64,
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::Swizzle(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let Some(kernel) = &launch.kernel else { return Ok(()) };
+    let nvfp4 = matches!(problem.source.format, Format::Nvfp4(_));
+    let args = SwizzleArgs {
+        source: shape(problem.source, table),
+        from: address(operands.scales),
+        to: address(operands.destination),
+        block: if nvfp4 { NVFP4_BLOCK } else { MXFP8_BLOCK },
+        columnwise: u32::from(problem.direction == Direction::Columnwise),
+        swizzle: u32::from(problem.swizzles()),
+        ..SwizzleArgs::default()
+    };
+    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// The source without its addresses.
+fn shape(spec: QuantizedSpec, table: u64) -> MxSource {
+    let (rows, padded_rows) = match spec.source {
+        SourceShape::Tokens { .. } => (0, spec.padded_rows() as u32),
+        SourceShape::Weights { rows, .. } => (rows as u32, 0),
+    };
+    let (groups, columns) = (spec.groups as u32, spec.source.columns() as u32);
+    MxSource { table, groups, rows, columns, padded_rows, ..MxSource::default() }
+}
+
+/// The copies as the kernels write them; what both share is written once.
+fn copies(operands: &QuantizeOperands<'_>) -> [MxCopy; 2] {
+    let spec = operands.destination.spec();
+    let copy = |direction| {
+        let copy = operands.destination.copy(direction);
+        copy.map_or_else(MxCopy::default, |copy| copy_args(copy, spec.form(direction)))
+    };
+    let (rowwise, columnwise) = (copy(Direction::Rowwise), copy(Direction::Columnwise));
+    if spec.shares_data() {
+        return [rowwise, MxCopy::default()];
+    }
+    [rowwise, columnwise]
+}
+
+fn copy_args(copy: &QuantizedCopy, form: Option<Form>) -> MxCopy {
+    let data = address(&copy.data);
+    match form.unwrap_or_default() {
+        Form::Exact => MxCopy { exact: data, ..MxCopy::default() },
+        form => MxCopy {
+            data,
+            scales: address(&copy.scale_inv),
+            swizzled: u32::from(form == Form::Swizzled),
+            ..MxCopy::default()
+        },
+    }
+}
+
+fn amax<'a>(operands: &QuantizeOperands<'a>, direction: Direction) -> Option<&'a Tensor> {
+    operands.destination.copy(direction)?.amax.as_ref()
+}
+
+fn address(tensor: &Tensor) -> u64 {
+    tensor.address().unwrap_or(0)
+}
