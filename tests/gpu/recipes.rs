@@ -2,7 +2,9 @@
 //! own.
 
 use grouped_linear::plan::Execution;
-use grouped_linear::recipe::{BlockScaling, CurrentScaling, DelayedScaling, Recipe};
+use grouped_linear::recipe::{
+    BlockScaling, CurrentScaling, DelayedScaling, Mxfp8Scaling, Nvfp4Scaling, Recipe,
+};
 use grouped_linear::{
     BackwardOptions, BiasUse, Captured, CapturedLayer, DType, Device, Error, ForwardOptions,
     GradSink, LayerRecipe, RecipeBuffers, Result, RowSink, Stream, Wgrad,
@@ -12,17 +14,20 @@ use crate::device::{Inputs, Layout, Outputs};
 use crate::host::{Host, RESULTS, Sizes, equal_bits};
 use crate::{Check, Outcome};
 
-const SIZES: Sizes = Sizes { groups: 3, rows: 200, k: 80, n: 144, dtype: DType::Bf16 };
+const SIZES: Sizes = Sizes { groups: 3, rows: 200, k: 96, n: 160, dtype: DType::Bf16 };
 
 /// Splits of successive calls; some leave a tail, some groups are empty.
 const SPLITS: &[[usize; 3]] = &[[65, 0, 130], [0, 200, 0], [1, 63, 64], [0, 0, 0]];
 
-fn recipes() -> [(&'static str, Recipe); 3] {
+fn recipes() -> [(&'static str, Recipe); 5] {
     let delayed = DelayedScaling { history_len: 2, ..DelayedScaling::default() };
     [
         ("current", Recipe::Current(CurrentScaling::default())),
         ("delayed", Recipe::Delayed(delayed)),
         ("block", Recipe::Block(BlockScaling::default())),
+        ("mxfp8", Recipe::Mxfp8(Mxfp8Scaling::default())),
+        // Every replay rounds with other numbers, those of the call beside it.
+        ("nvfp4", Recipe::Nvfp4(Nvfp4Scaling::default())),
     ]
 }
 
