@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use grouped_linear::plan::MAX_GROUPS;
-use grouped_linear::recipe::{BlockScaling, CurrentScaling, DelayedScaling};
+use grouped_linear::recipe::{
+    BlockScaling, CurrentScaling, DelayedScaling, Mxfp8Scaling, Nvfp4Scaling, Role,
+};
 use grouped_linear::{DType, Recipe};
 use serde::{Deserialize, Serialize};
 
@@ -129,22 +131,29 @@ pub enum RecipeChoice {
     Delayed,
     /// FP8, a scale for every 128 neighbours or 128 x 128 weights.
     Block,
+    /// FP8, a power of two for every 32 neighbours.
+    Mxfp8,
+    /// FP4, a scale for every 16 neighbours or 16 x 16 weights, and one per expert.
+    Nvfp4,
 }
 
 impl RecipeChoice {
-    /// The recipe, if there is one.
-    pub fn recipe(self) -> Option<Recipe> {
+    /// The recipe, if there is one; `seed` is that of its random numbers.
+    pub fn recipe(self, seed: u64) -> Option<Recipe> {
         match self {
             Self::None => None,
             Self::Current => Some(Recipe::Current(CurrentScaling::default())),
             Self::Delayed => Some(Recipe::Delayed(DelayedScaling::default())),
             Self::Block => Some(Recipe::Block(BlockScaling::default())),
+            Self::Mxfp8 => Some(Recipe::Mxfp8(Mxfp8Scaling::default())),
+            Self::Nvfp4 => Some(Recipe::Nvfp4(Nvfp4Scaling { seed, ..Nvfp4Scaling::default() })),
         }
     }
 
     /// What features are multiples of.
     fn feature_multiple(self) -> usize {
-        if self == Self::None { FEATURE_MULTIPLE } else { FP8_FEATURE_MULTIPLE }
+        let multiple = |recipe: Recipe| recipe.format(Role::Input).multiple();
+        self.recipe(0).map_or(FEATURE_MULTIPLE, multiple)
     }
 }
 
@@ -170,8 +179,6 @@ pub const BYTES: usize = 256;
 
 /// Kernels that copy tiles need features in multiples of this.
 pub const FEATURE_MULTIPLE: usize = 8;
-/// The same for tiles of FP8.
-const FP8_FEATURE_MULTIPLE: usize = 16;
 
 impl TrainArgs {
     /// Notes which settings the command line gave, so that resuming can tell them from defaults.
@@ -340,12 +347,16 @@ pub mod tests {
 
     #[test]
     fn refusals_say_what_is_wrong() {
-        let cases: [(&[&str], &str); 7] = [
+        let cases: [(&[&str], &str); 8] = [
             (&["--experts", "4097"], "--experts 4097: a grouped product takes at most 4096"),
             (&["--hidden", "100"], "--hidden is 100; it must be a multiple of 8"),
             (
                 &["--hidden", "120", "--recipe", "block"],
                 "--hidden is 120; it must be a multiple of 16",
+            ),
+            (
+                &["--hidden", "112", "--recipe", "mxfp8"],
+                "--hidden is 112; it must be a multiple of 32",
             ),
             (&["--top-k", "9"], "more than the 8 experts"),
             (&["--context", "3", "--embedding", "3"], "--context times --embedding is 9"),

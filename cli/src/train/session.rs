@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
             "--resume with --recipe delayed: a checkpoint does not hold the history that the next \
              scales come from; start a new run, or choose --recipe current"
         );
-        let recipe = config.recipe.recipe();
+        let recipe = config.recipe.recipe(config.seed);
         let engine = Engine::new(&args.device.open()?, config.dtype.into(), recipe)?;
         let mut model = Model::new(&engine, &config)?;
         let step = found.as_ref().map_or(0, |found| found.state.step);
