@@ -18,7 +18,17 @@ from race import BF16, Ours, summary, torch_time
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 
-QUANTIZE = ["tensor.row", "tensor.column", "tensor.both", "vector.row", "vector.column", "vector.both"]
+# Bytes that an element of X costs: read in BF16 once, and written in every copy.
+FP8 = {"row": 3, "column": 3, "both": 4}
+MXFP8 = {"codes": 1 + 1 / 32, "exact": 2}
+NVFP4 = {"codes": 0.5 + 1 / 16, "exact": 2}
+QUANTIZE = {f"{blocks}.{copies}": size for blocks in ("tensor", "vector") for copies, size in FP8.items()} | {
+    f"{format}.{copies}.{form}": 2 + count * size
+    for format, sizes in (("mxfp8", MXFP8), ("nvfp4", NVFP4), ("hadamard", NVFP4))
+    for copies, count in (("row", 1), ("column", 1), ("both", 2))
+    for form, size in sizes.items()
+    if (format, copies) != ("hadamard", "row")
+}
 
 
 def scaled_peers(shape):
@@ -122,12 +132,11 @@ def main():
         ours.ask("low {rows} {n} {k} ".format(**shape) + ",".join(map(str, shape["m_splits"])))
         row = results["shapes"][shape["id"]] = {}
         timed = lambda name: (lambda: float(ours.ask(f"time_low {name}")))
-        # Bytes that each copy reads and writes of X; a second read is not counted.
-        sizes = {"row": rows * k * 3, "column": rows * k * 3, "both": rows * k * 4}
-        for name in QUANTIZE:
+        # A second read, for magnitudes, is not counted.
+        for name, size in QUANTIZE.items():
             times, _ = race({"ours": timed(f"quantize.{name}")}, rounds)
             us = sorted(times["ours"])[len(times["ours"]) // 2]
-            rate = sizes[name.split(".")[1]] / us / 1e6
+            rate = rows * k * size / us / 1e6
             row[f"quantize.{name}"] = {"us": us, "TBs": rate, "of_copy": rate / bandwidth}
             print(shape["id"], "quantize", name, f"{us:.1f} us {rate:.2f} TB/s {rate / bandwidth:.3f}", flush=True)
         times, _ = race({"ours": timed("quantize.square.both")}, rounds)
@@ -145,7 +154,7 @@ def main():
             row[name] = {side: summary(values, flops) for side, values in times.items()} | {"failed": failed}
             print(shape["id"], name, {side: row[name][side]["tflops"] for side in times}, failed, flush=True)
         torch.cuda.empty_cache()
-        sides = {recipe: timed(f"layer.{recipe}") for recipe in ("bf16", "current", "block")}
+        sides = {recipe: timed(f"layer.{recipe}") for recipe in ("bf16", "current", "block", "mxfp8", "nvfp4")}
         peer = layer_peer(shape)
         sides["torch_bf16_gemms"] = lambda: torch_time(peer, flush)
         times, failed = race(sides, rounds)

@@ -1,11 +1,14 @@
 //! Quantizers, products of quantized operands, and whole layers with recipes.
 
+use std::collections::HashMap;
+
 use grouped_linear::functional::{
     QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
     QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
 };
 use grouped_linear::recipe::{
-    Accumulation, BlockScaling, Blocks, CurrentScaling, Format, ScaleRule,
+    Accumulation, BlockScaling, BlockShape, Blocks, CurrentScaling, Format, Mxfp8Scaling,
+    Nvfp4Format, Nvfp4Scaling, ScaleRule, Transform,
 };
 use grouped_linear::{
     BackwardOptions, Config, DType, Factor, Form, ForwardOptions, GradSink, GroupedLinear,
@@ -24,7 +27,10 @@ pub struct LowPrecision {
     layer: GroupedLinear,
     /// Scales of groups, then of blocks.
     quantized: [Operands; 2],
-    recipes: [LayerRecipe; 2],
+    /// MXFP8 and NVFP4, by name.
+    micro: HashMap<String, QuantizedTensor>,
+    /// With buffers, by name.
+    recipes: HashMap<String, LayerRecipe>,
     y: Tensor,
     dx: Tensor,
     dw: GroupedTensor,
@@ -82,15 +88,6 @@ impl LowPrecision {
             operands(Blocks::Tensor, Blocks::Tensor, DType::E5m2)?,
             operands(Blocks::Vector, Blocks::Square, DType::E4m3)?,
         ];
-        // Memory of its own, as in a graph: what is timed allocates nothing.
-        let recipe = |recipe: Recipe| -> Result<LayerRecipe> {
-            let buffers = RecipeBuffers::new(stream, config, &recipe, t)?;
-            Ok(LayerRecipe::new(stream, config, recipe)?.with_buffers(buffers))
-        };
-        let recipes = [
-            recipe(Recipe::Current(CurrentScaling::default()))?,
-            recipe(Recipe::Block(BlockScaling::default()))?,
-        ];
         stream.synchronize()?;
         Ok(Self {
             splits,
@@ -98,7 +95,8 @@ impl LowPrecision {
             dy,
             layer,
             quantized,
-            recipes,
+            micro: HashMap::new(),
+            recipes: HashMap::new(),
             y: Tensor::zeros(stream, &[t, n], DType::Bf16)?,
             dx: Tensor::zeros(stream, &[t, k], DType::Bf16)?,
             dw: GroupedTensor::packed(Tensor::zeros(stream, &[groups, n, k], DType::Bf16)?)?,
@@ -110,6 +108,9 @@ impl LowPrecision {
     pub fn run(&mut self, stream: &Stream, name: &str) -> Result<()> {
         let parts: Vec<&str> = name.split('.').collect();
         match parts[..] {
+            ["quantize", format @ ("mxfp8" | "nvfp4" | "hadamard"), copies, form] => {
+                self.quantize_micro(stream, (format, copies, form))
+            }
             ["quantize", blocks, copies] => self.quantize(stream, blocks, copies),
             ["layer", recipe] => self.layer(stream, recipe),
             [pass, scaling] => self.product(stream, pass, scaling),
@@ -133,6 +134,39 @@ impl LowPrecision {
         };
         let args = QuantizeArgs { scale: POWERS, ..QuantizeArgs::new(source) };
         quantize(stream, args, &mut destination)
+    }
+
+    /// Of X, into memory that the first call makes.
+    fn quantize_micro(
+        &mut self,
+        stream: &Stream,
+        (format, copies, form): (&str, &str, &str),
+    ) -> Result<()> {
+        let transform = match format {
+            "hadamard" => Transform::Hadamard,
+            _ => Transform::None,
+        };
+        let format_of_x = match format {
+            "mxfp8" => Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line },
+            _ => Format::Nvfp4(Nvfp4Format { transform, ..Nvfp4Format::LINES }),
+        };
+        let name = format!("{format}.{copies}.{form}");
+        if !self.micro.contains_key(&name) {
+            let form = if form == "codes" { Form::Codes } else { Form::Exact };
+            let source =
+                SourceShape::Tokens { rows: self.x.shape()[0], features: self.x.shape()[1] };
+            let spec = QuantizedSpec {
+                groups: self.splits.groups(),
+                source,
+                format: format_of_x,
+                rowwise: (copies != "column").then_some(form),
+                columnwise: (copies != "row").then_some(form),
+            };
+            self.micro.insert(name.clone(), QuantizedTensor::empty(stream, spec)?);
+        }
+        let Some(destination) = self.micro.get_mut(&name) else { return Ok(()) };
+        let source = QuantizeSource::Tokens(&self.x, &self.splits);
+        quantize(stream, QuantizeArgs::new(source), destination)
     }
 
     fn product(&mut self, stream: &Stream, pass: &str, scaling: &str) -> Result<()> {
@@ -166,12 +200,21 @@ impl LowPrecision {
 
     /// Forward and backward, everything included: weights are quantized every time.
     fn layer(&mut self, stream: &Stream, recipe: &str) -> Result<()> {
-        let [current, block] = &self.recipes;
-        let recipe = match recipe {
-            "current" => Some(current),
-            "block" => Some(block),
+        let (config, rows) = (self.layer.config(), self.x.shape()[0]);
+        let named = match recipe {
+            "current" => Some(Recipe::Current(CurrentScaling::default())),
+            "block" => Some(Recipe::Block(BlockScaling::default())),
+            "mxfp8" => Some(Recipe::Mxfp8(Mxfp8Scaling::default())),
+            "nvfp4" => Some(Recipe::Nvfp4(Nvfp4Scaling::default())),
             _ => None,
         };
+        if let (Some(named), false) = (named, self.recipes.contains_key(recipe)) {
+            // Memory of its own, as in a graph: what is timed allocates nothing.
+            let buffers = RecipeBuffers::new(stream, config, &named, rows)?;
+            let own = LayerRecipe::new(stream, config, named)?.with_buffers(buffers);
+            self.recipes.insert(recipe.to_owned(), own);
+        }
+        let recipe = self.recipes.get(recipe);
         let options = ForwardOptions { recipe, ..ForwardOptions::default() };
         let saved = self.layer.forward_into(stream, &self.x, &self.splits, options, &mut self.y)?;
         let options = BackwardOptions {

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Names in low precision: `quantize.{tensor,vector}.{row,column,both}` (of X),
-//! `quantize.square.both` (of W), `{fprop,dgrad,wgrad}.{fast,tensor,block}` (products alone),
-//! `wgrad_f32.block`, `layer.{bf16,current,block}` (forward and backward with everything).
+//! `quantize.square.both` (of W), `quantize.{mxfp8,nvfp4,hadamard}.{row,column,both}.{codes,exact}` (of
+//! X), `{fprop,dgrad,wgrad}.{fast,tensor,block}` (products alone), `wgrad_f32.block`,
+//! `layer.{bf16,current,block,mxfp8,nvfp4}` (forward and backward with everything).
 
 mod low_precision;
 mod random;
