@@ -210,9 +210,9 @@ impl LowPrecision {
         };
         if let (Some(named), false) = (named, self.recipes.contains_key(recipe)) {
             // Memory of its own, as in a graph: what is timed allocates nothing.
-            let buffers = RecipeBuffers::new(stream, config, &named, rows)?;
-            let own = LayerRecipe::new(stream, config, named)?.with_buffers(buffers);
-            self.recipes.insert(recipe.to_owned(), own);
+            let own = LayerRecipe::new(stream, config, named)?;
+            let buffers = RecipeBuffers::new(stream, &own, rows)?;
+            self.recipes.insert(recipe.to_owned(), own.with_buffers(buffers));
         }
         let recipe = self.recipes.get(recipe);
         let options = ForwardOptions { recipe, ..ForwardOptions::default() };

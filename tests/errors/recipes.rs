@@ -99,10 +99,6 @@ const RECIPES: &[Refusal] = &[
     ("a tensor's one scale among blocks", "use Recipe::Current", INVALID, |s| {
         block(s, |block| block.weight = Blocks::Tensor)
     }),
-    ("buffers for a recipe that cannot be", "the history has 0 steps", INVALID, |s| {
-        let recipe = DelayedScaling { history_len: 0, ..DelayedScaling::default() };
-        RecipeBuffers::new(s, CONFIG, &Recipe::Delayed(recipe), ROWS).map(drop)
-    }),
     ("tokens kept, with delayed scales", "when its scales have moved on", UNSUPPORTED, |s| {
         delayed(s)?.with_save(SavePolicy::Original).map(drop)
     }),
@@ -165,12 +161,12 @@ const LAYERS: &[Refusal] = &[
         layer(s)?.forward(s, &x, &Splits::host(&[4, 3])?, options).map(drop)
     }),
     ("buffers for fewer rows", "the recipe's buffers were made for", INVALID, |s| {
-        let buffers = RecipeBuffers::new(s, CONFIG, &CURRENT, ROWS - 1)?;
+        let buffers = RecipeBuffers::new(s, &current(s)?, ROWS - 1)?;
         forward(s, &current(s)?.with_buffers(buffers))
     }),
     ("buffers of another recipe", "the recipe's buffers were made for", INVALID, |s| {
-        let block = Recipe::Block(BlockScaling::default());
-        let buffers = RecipeBuffers::new(s, CONFIG, &block, ROWS)?;
+        let block = LayerRecipe::new(s, CONFIG, Recipe::Block(BlockScaling::default()))?;
+        let buffers = RecipeBuffers::new(s, &block, ROWS)?;
         forward(s, &current(s)?.with_buffers(buffers))
     }),
 ];
@@ -611,7 +607,7 @@ fn fitting(stream: &Stream) -> Result<()> {
     of_config(stream, |_| ())?;
     block(stream, |_| ())?;
     forward(stream, &delayed(stream)?)?;
-    let buffers = RecipeBuffers::new(stream, CONFIG, &CURRENT, ROWS)?;
+    let buffers = RecipeBuffers::new(stream, &current(stream)?, ROWS)?;
     forward(stream, &current(stream)?.with_buffers(buffers))
 }
 

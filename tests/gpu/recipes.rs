@@ -62,8 +62,7 @@ impl Step {
     }
 
     fn buffers(&self, stream: &Stream) -> Result<RecipeBuffers> {
-        let (config, recipe) = (self.inputs.layer.config(), self.recipe.recipe());
-        RecipeBuffers::new(stream, config, recipe, SIZES.rows)
+        RecipeBuffers::new(stream, &self.recipe, SIZES.rows)
     }
 
     fn write(&mut self, stream: &Stream, turn: usize) -> Result<()> {

@@ -2,7 +2,9 @@
 //! the same give the same bits. Rows that belong to no group hold NaN throughout.
 
 use grouped_linear::conformance::Generator;
-use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
+use grouped_linear::functional::{
+    DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, quantize,
+};
 use grouped_linear::recipe::{
     BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling, ErrorMeasure, Format,
     FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, Role, ScaleBound, ScaleRule, Scope,
@@ -11,8 +13,9 @@ use grouped_linear::recipe::{
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, Direction, Form, ForwardOptions,
     GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, ParamLayout, QuantizeWeights,
-    QuantizedSpec, QuantizedTensor, RandomState, Refresh, Result, RowSink, SavePolicy, Saved,
-    SavedBytes, SelectedGrads, SourceShape, Splits, Stream, Tensor, WeightCache, Wgrad,
+    QuantizedSpec, QuantizedTensor, RandomState, RecipeBuffers, Refresh, Result, RowSink,
+    SavePolicy, Saved, SavedBytes, SelectedGrads, SourceShape, Splits, Stream, Tensor, WeightCache,
+    Wgrad,
 };
 
 use crate::engines::Test;
@@ -30,6 +33,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: a reduced amax makes the next scale", |e, s| reduced(s).expect(e)),
     ("recipes: a flag on the device skips all of a quantization", |e, s| skipped(s).expect(e)),
     ("recipes: tokens with a scale for each row", |e, s| scaled_rows(s).expect(e)),
+    ("recipes: backward on restored operands", |e, s| dequantized(s).expect(e)),
+    ("recipes: tokens quantized beforehand", |e, s| prequantized(s).expect(e)),
     ("recipes: random rounding repeats from its state", |e, s| random(s).expect(e)),
 ];
 
@@ -527,6 +532,138 @@ fn scaled_rows(stream: &Stream) -> Result<()> {
         assert!((1e-2..0.2).contains(&error), "{input_four_over_six:?}: {error}");
         let want = [&low[0], &plain[1], &plain[2], &plain[3], &plain[4]].map(Clone::clone);
         same_results("scaled rows", &low, &want);
+    }
+    Ok(())
+}
+
+/// The gradients are those of a plain layer with the weights, and of the tokens, that forward's
+/// products read, rounded to the layer's type. The tokens and the weights themselves are gone.
+fn dequantized(stream: &Stream) -> Result<()> {
+    for dtype in [DType::Bf16, DType::F32] {
+        for (name, recipe) in recipes() {
+            let mut model = Model::new(stream, dtype, 11)?;
+            let own = model.recipe(stream, recipe)?;
+            let own = own.with_backward(BackwardPrecision::Dequantized)?;
+            let buffers = RecipeBuffers::new(stream, &own, ROWS)?;
+            let with_buffers = own.clone().with_buffers(buffers);
+            let plain = model.step(stream, BiasUse::Add, None)?;
+            let got = model.step(stream, BiasUse::Add, Some(&own))?;
+            let again = model.step(stream, BiasUse::Add, Some(&with_buffers))?;
+            same_results(&format!("{name}, {dtype}: buffers"), &again, &got);
+            let limit = if matches!(recipe, Recipe::Nvfp4(_)) { 0.2 } else { 0.05 };
+            for index in [1, 2] {
+                let error = distance(&got[index], &plain[index]);
+                assert!((1e-3..limit).contains(&error), "{name}: {}: {error}", NAMES[index]);
+            }
+            same(format!("{name}: db"), &got[3], &plain[3]);
+
+            let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
+            let specs = model.layer.infer(ROWS, &options);
+            let kept = specs.saved_quantized_x.expect("kept quantized");
+            assert!(kept.has(Direction::Rowwise) && !kept.has(Direction::Columnwise));
+            let (_, saved) = model.forward(stream, BiasUse::Add, Some(&own))?;
+            let scale = if matches!(kept.format, Format::Fp8 { blocks: Blocks::Tensor, .. }) {
+                GROUPS * 4
+            } else {
+                0
+            };
+            let want = kept.copy(Direction::Rowwise).byte_len() + scale;
+            assert_eq!(saved.bytes().activations, want, "{name}, {dtype}");
+
+            // What the products read.
+            let (x, w) = restored_operands(stream, &model, &own)?;
+            model.x = x;
+            let layer = GroupedLinear::new(stream, model.config, w, model.layer.bias().cloned())?;
+            model.layer = layer;
+            let want = model.step(stream, BiasUse::Add, None)?;
+            for index in [1, 2] {
+                let what = format!("{name}, {dtype}: {}", NAMES[index]);
+                match recipe {
+                    // Codes have two factors, exact numbers one that was rounded from both.
+                    Recipe::Nvfp4(_) => {
+                        let error = distance(&got[index], &want[index]);
+                        assert!(error < 1e-4, "{what}: {error}");
+                    }
+                    _ => same(what, &got[index], &want[index]),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tokens and weights, quantized by the recipe and restored in the layer's type.
+fn restored_operands(
+    stream: &Stream,
+    model: &Model,
+    own: &LayerRecipe,
+) -> Result<(Tensor, GroupedTensor)> {
+    let recipe = own.recipe();
+    let delayed = own.delayed();
+    let spec = |role, source| QuantizedSpec {
+        groups: GROUPS,
+        source,
+        format: recipe.format(role),
+        rowwise: Some(Form::Codes),
+        columnwise: None,
+    };
+    let args = |role, delayed, source| QuantizeArgs {
+        scale: recipe.scale_rule(),
+        four_over_six: recipe.four_over_six(role).map(|choice| choice.error),
+        delayed,
+        ..QuantizeArgs::new(source)
+    };
+    let tokens = spec(Role::Input, SourceShape::Tokens { rows: ROWS, features: K });
+    let mut tokens = QuantizedTensor::empty(stream, tokens)?;
+    let source = QuantizeSource::Tokens(&model.x, &model.splits);
+    quantize(stream, args(Role::Input, delayed.map(|own| &own.input), source), &mut tokens)?;
+    let weights = spec(Role::Weight, SourceShape::Weights { rows: N, columns: K });
+    let mut weights = QuantizedTensor::empty(stream, weights)?;
+    let source = QuantizeSource::Weights(model.layer.weights());
+    quantize(stream, args(Role::Weight, delayed.map(|own| &own.weight), source), &mut weights)?;
+    let mut x = Tensor::zeros(stream, &[ROWS, K], model.config.dtype)?;
+    let sink = DequantizeSink::Tokens(&mut x, &model.splits);
+    dequantize(stream, &tokens, Direction::Rowwise, sink)?;
+    let w = Tensor::zeros(stream, &[GROUPS, N, K], model.config.dtype)?;
+    let mut w = GroupedTensor::packed(w)?;
+    dequantize(stream, &weights, Direction::Rowwise, DequantizeSink::Weights(&mut w))?;
+    Ok((x, w))
+}
+
+/// As if forward had quantized them.
+fn prequantized(stream: &Stream) -> Result<()> {
+    let model = Model::new(stream, DType::Bf16, 12)?;
+    for (name, recipe) in recipes() {
+        let own = model.recipe(stream, recipe)?;
+        if own.delayed().is_some() {
+            continue;
+        }
+        let want = model.step(stream, BiasUse::Add, Some(&own))?;
+        let format = recipe.format(Role::Input);
+        let form = match format {
+            Format::Fp8 { .. } => Form::Codes,
+            _ => Form::Exact,
+        };
+        let source = SourceShape::Tokens { rows: ROWS, features: K };
+        let (rowwise, columnwise) = (Some(form), Some(form));
+        let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
+        let mut x = QuantizedTensor::empty(stream, spec)?;
+        let args = QuantizeArgs {
+            scale: recipe.scale_rule(),
+            four_over_six: recipe.four_over_six(Role::Input).map(|choice| choice.error),
+            ..QuantizeArgs::new(QuantizeSource::Tokens(&model.x, &model.splits))
+        };
+        quantize(stream, args, &mut x)?;
+        rewind(stream, Some(&own))?;
+        let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
+        let (y, saved) = model.layer.forward_prequantized(stream, &x, &model.splits, options)?;
+        let grads = model.layer.backward(stream, saved, &model.dy)?;
+        let live = |tensor: &Tensor, columns: usize| -> Result<Vec<f32>> {
+            Ok(tensor.to_f32(stream)?[..LIVE * columns].to_vec())
+        };
+        same(format!("{name}: y"), &live(&y, N)?, &want[0]);
+        same(format!("{name}: dx"), &live(&grads.dx, K)?, &want[1]);
+        same(format!("{name}: dw"), &read(stream, &grads.dw)?, &want[2]);
     }
     Ok(())
 }

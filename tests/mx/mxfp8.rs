@@ -159,7 +159,7 @@ impl Made<'_> {
         let destination = bench.untouched(4 * want.data.len());
         let args = MxDequantizeArgs {
             source: self.source,
-            copy: *self.copy,
+            copy: MxCopy { exact: 0, ..*self.copy },
             destination,
             destination_type: to as u32,
             format: element_type(case.recipe.format) as u32,

@@ -301,7 +301,7 @@ impl Made<'_> {
         let destination = bench.untouched(4 * want.restored.len());
         let args = MxDequantizeArgs {
             source: self.source,
-            copy: *self.copy,
+            copy: MxCopy { exact: 0, ..*self.copy },
             amax: self.amax,
             destination,
             destination_type: to as u32,

@@ -123,6 +123,7 @@ impl GroupedLinear {
         // What is quantized is read once, so that is where the gradient of the bias is summed.
         let dx = saved.weights.is_some() && !matches!(options.dx, RowSink::Skip);
         let dw = saved.x.is_some() && !matches!(options.dw, Wgrad::Skip);
+        let saved = saved.restored(stream, [dx, dw])?;
         let low = saved.recipe.is_some() && (dx || dw);
         let mut dbias_sink = None;
         let own = self.bias.as_ref().filter(|_| saved.needs.db);
@@ -196,7 +197,8 @@ impl GroupedLinear {
         overlaps.read(dy);
         overlaps.read(saved.activations());
         overlaps.read(saved.parameters());
-        overlaps.read(saved.recipe.iter().flat_map(LayerRecipe::memory));
+        let recipes = saved.recipe.iter().chain(&saved.restore);
+        overlaps.read(recipes.flat_map(LayerRecipe::memory));
         // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
         for parameter in [&self.weights].into_iter().chain(&self.bias) {
             overlaps.read(parameter.tensors());

@@ -13,7 +13,7 @@ use crate::gemm::check_outputs;
 use crate::plan::{KernelChoice, Overlaps, Pass, Plan};
 use crate::recipe::Role;
 use crate::splits::Splits;
-use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
+use crate::tensor::{DType, Direction, GroupedTensor, QuantizedTensor, Tensor};
 
 /// What forward does with the layer's bias.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,6 +90,29 @@ impl From<&ForwardOptions<'_>> for CallSpec {
     }
 }
 
+/// The tokens of a forward in low precision.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    Plain(&'a Tensor),
+    Quantized(&'a QuantizedTensor),
+}
+
+impl<'a> Input<'a> {
+    fn rows(self) -> usize {
+        match self {
+            Self::Plain(x) => x.shape()[0],
+            Self::Quantized(x) => x.spec().source.rows(),
+        }
+    }
+
+    fn tensors(self) -> Vec<&'a Tensor> {
+        match self {
+            Self::Plain(x) => vec![x],
+            Self::Quantized(x) => x.tensors().collect(),
+        }
+    }
+}
+
 impl GroupedLinear {
     /// `Y_g = X_g · W_gᵀ (+ b_g)` into a new tensor `[T, N]` of the layer's type. Rows at and
     /// beyond `Σ m_g` are unspecified.
@@ -127,8 +150,52 @@ impl GroupedLinear {
             self.forward_product(stream, x, splits, options, y)?;
             return Ok(self.keep(x, splits, options));
         };
-        let quantized = self.forward_quantized(stream, x, splits, options, recipe, y)?;
-        let saved = self.keep(x, splits, options);
+        self.check_input(x, splits)?;
+        let input = Input::Plain(x);
+        let quantized = self.forward_quantized(stream, input, splits, options, recipe, y)?;
+        self.keep(x, splits, options).with_quantized(recipe, quantized)
+    }
+
+    /// As [`GroupedLinear::forward`], of tokens that are quantized already, as the recipe would: in its
+    /// format, with the rowwise copy and, for the gradient of the weights, the columnwise one, both in
+    /// the form that the device multiplies ([`Form`](crate::Form)).
+    ///
+    /// # Errors
+    /// No recipe in `options`, or one that needs the tokens as they were; another format; a copy that
+    /// is missing; otherwise as [`GroupedLinear::forward`].
+    pub fn forward_prequantized(
+        &self,
+        stream: &Stream,
+        x: &QuantizedTensor,
+        splits: &Splits,
+        options: ForwardOptions<'_>,
+    ) -> Result<(Tensor, Saved)> {
+        let mut y = self.config.output(x.spec().source.rows()).empty(stream)?;
+        let saved = self.forward_prequantized_into(stream, x, splits, options, &mut y)?;
+        Ok((y, saved))
+    }
+
+    /// As [`GroupedLinear::forward_prequantized`], into the caller's `y [T, N]`; rows at and beyond
+    /// `Σ m_g` keep what they held.
+    ///
+    /// # Errors
+    /// As [`GroupedLinear::forward_prequantized`].
+    pub fn forward_prequantized_into(
+        &self,
+        stream: &Stream,
+        x: &QuantizedTensor,
+        splits: &Splits,
+        options: ForwardOptions<'_>,
+        y: &mut Tensor,
+    ) -> Result<Saved> {
+        let Some(recipe) = options.recipe else {
+            return Err(Error::invalid(
+                "x: quantized tokens were given without a recipe; set ForwardOptions::recipe",
+            ));
+        };
+        let input = Input::Quantized(x);
+        let quantized = self.forward_quantized(stream, input, splits, options, recipe, y)?;
+        let saved = self.keep_operands(Tokens::Quantized(x.clone()), splits, options);
         saved.with_quantized(recipe, quantized)
     }
 
@@ -136,36 +203,48 @@ impl GroupedLinear {
     fn forward_quantized(
         &self,
         stream: &Stream,
-        x: &Tensor,
+        x: Input<'_>,
         splits: &Splits,
         options: ForwardOptions<'_>,
         recipe: &LayerRecipe,
         y: &mut Tensor,
     ) -> Result<(QuantizedTensor, QuantizedTensor)> {
-        self.check_input(x, splits)?;
         recipe.check_layer(&self.config, options.kernel)?;
         let (_, needs) = self.effective((&options).into());
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
+        let columnwise = |kept| kept == Some(Direction::Columnwise);
+        let columnwise = [
+            needs.dw && columnwise(recipe.kept_tokens()),
+            needs.dx && columnwise(recipe.kept_weights()),
+        ];
+        if let Input::Quantized(x) = x {
+            x.check_device("x", stream)?;
+            recipe.check_tokens(x, columnwise[0])?;
+        }
         // Before anything is quantized, what the product would refuse, and an output over what is
         // quantized, which the product would not see.
         let Config { groups, out_features, .. } = self.config;
-        let rows = x.shape()[0];
+        let rows = x.rows();
+        splits.check(groups, rows, stream)?;
         y.check("y", &self.config.output(rows).shape, y.dtype(), stream)?;
         let kind = bias_kind(bias, bias_row_scales, (groups, out_features, rows), stream)?;
         let problem = recipe.product(Pass::Fprop, rows, y.dtype(), kind);
         let plan = Plan::new(problem.into(), stream.device().target())?;
         check_outputs(&plan, std::slice::from_ref(y))?;
         let mut overlaps = Overlaps::default();
-        overlaps.read([x].into_iter().chain(splits.device_tensor()).chain(bias_row_scales));
+        overlaps.read(x.tensors().into_iter().chain(splits.device_tensor()).chain(bias_row_scales));
         overlaps
             .read(self.weights.tensors().iter().chain(bias.into_iter().flat_map(|b| b.tensors())));
         overlaps.read(recipe.memory());
         overlaps.write([&*y]);
         overlaps.check()?;
-        let columnwise =
-            [needs.dw && recipe.keeps_quantized_tokens(), needs.dx && recipe.in_backward()];
         recipe.check_weights(columnwise[1])?;
-        let x = recipe.tokens(stream, Role::Input, x, splits, [true, columnwise[0]])?;
+        let x = match x {
+            Input::Plain(x) => {
+                recipe.tokens(stream, Role::Input, x, splits, [true, columnwise[0]])?
+            }
+            Input::Quantized(x) => x.clone(),
+        };
         let weights = recipe.weights(stream, &self.weights, columnwise[1])?;
         let accumulation = recipe.recipe().accumulation(Pass::Fprop);
         let options = QuantizedGemmOptions { accumulation, ..QuantizedGemmOptions::default() };
@@ -194,19 +273,24 @@ impl GroupedLinear {
 
     /// Keeps what backward needs of a forward with these arguments.
     pub(crate) fn keep(&self, x: &Tensor, splits: &Splits, options: ForwardOptions<'_>) -> Saved {
+        self.keep_operands(Tokens::Plain(x.clone()), splits, options)
+    }
+
+    fn keep_operands(&self, x: Tokens, splits: &Splits, options: ForwardOptions<'_>) -> Saved {
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
         let (_, needs) = self.effective((&options).into());
         Saved {
             config: self.config,
-            rows: x.shape()[0],
+            rows: x.rows(),
             needs,
-            x: needs.dw.then(|| Tokens::Plain(x.clone())),
+            x: needs.dw.then_some(x),
             weights: needs.dx.then(|| Weights::Plain(self.weights.clone())),
             bias: bias.filter(|_| needs.dscales).cloned(),
             bias_row_scales: bias_row_scales.filter(|_| needs.db).cloned(),
             splits: splits.clone(),
             kernel: options.kernel,
             recipe: None,
+            restore: None,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::plan::{
 };
 use crate::recipe::Role;
 use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
-use crate::tensor::{DType, QuantizedSpec, TensorSpec};
+use crate::tensor::{DType, Direction, QuantizedSpec, TensorSpec};
 
 /// What forward and backward of a layer give.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct LayerSpecs {
     pub y: TensorSpec,
     /// The tokens kept for backward, `[T, K]`.
     pub saved_x: Option<TensorSpec>,
-    /// The tokens kept for backward in low precision, columnwise, in place of [`LayerSpecs::saved_x`].
+    /// The tokens kept for backward in low precision, in place of [`LayerSpecs::saved_x`].
     pub saved_quantized_x: Option<QuantizedSpec>,
     /// The row scales kept for backward, `[T]`.
     pub saved_row_scales: Option<TensorSpec>,
@@ -98,12 +98,14 @@ impl GroupedLinear {
     pub fn infer(&self, rows: usize, options: &ForwardOptions<'_>) -> LayerSpecs {
         let specs = self.infer_call(rows, options.into());
         match options.recipe {
-            Some(recipe) if recipe.keeps_quantized_tokens() => {
-                let spec = recipe.spec(Role::Input, rows, [false, true]);
+            Some(recipe) => {
+                let Some(kept) = recipe.kept_tokens() else { return specs };
+                let copies = [kept == Direction::Rowwise, kept == Direction::Columnwise];
+                let spec = recipe.spec(Role::Input, rows, copies);
                 let saved_quantized_x = specs.saved_x.is_some().then_some(spec);
                 LayerSpecs { saved_x: None, saved_quantized_x, ..specs }
             }
-            _ => specs,
+            None => specs,
         }
     }
 

@@ -1,16 +1,17 @@
 //! A layer's recipe: what is quantized in forward and backward, what is kept of it, and where.
 
 use super::Config;
+use super::movement::{DequantizeSink, dequantize};
 use super::quantized::{DelayedState, QuantizeArgs, QuantizeSource, quantize};
 use super::random::RandomState;
 use super::weight_cache::Prepare;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{
-    BiasKind, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource, ScaledGemmProblem,
-    Target,
+    BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource,
+    ScaledGemmProblem, Target,
 };
-use crate::recipe::{Recipe, Role, Scope};
+use crate::recipe::{Format, Recipe, Role, Scope};
 use crate::splits::Splits;
 use crate::tensor::{
     DType, Direction, Form, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
@@ -37,6 +38,9 @@ pub enum BackwardPrecision {
     Recipe,
     /// That of the layer's type, on tokens and weights as they are.
     High,
+    /// That of the layer's type, on what forward's products read: tokens and weights are kept
+    /// quantized (rowwise), and restored for backward.
+    Dequantized,
 }
 
 /// A recipe for one layer, with what it keeps from step to step. Clones are handles to the same
@@ -103,19 +107,28 @@ pub struct RecipeBuffers {
     input: QuantizedTensor,
     weight: QuantizedTensor,
     grad_output: QuantizedTensor,
+    /// Tokens and weights in the layer's type, for [`BackwardPrecision::Dequantized`].
+    restored: Option<(Tensor, Tensor)>,
 }
 
 impl RecipeBuffers {
-    /// Memory for `rows` token rows.
+    /// Memory for `rows` token rows of a layer that follows `recipe`, with its precision of backward.
     ///
     /// # Errors
-    /// A recipe that cannot be; out of memory.
-    pub fn new(stream: &Stream, config: Config, recipe: &Recipe, rows: usize) -> Result<Self> {
-        recipe.check()?;
+    /// Out of memory.
+    pub fn new(stream: &Stream, recipe: &LayerRecipe, rows: usize) -> Result<Self> {
         let empty =
-            |role| QuantizedTensor::empty(stream, spec(&config, recipe, role, rows, [true, true]));
+            |role| QuantizedTensor::empty(stream, recipe.spec(role, rows, recipe.both(role)));
+        let Config { groups, in_features, out_features, dtype } = recipe.config;
+        let restored = match recipe.backward {
+            BackwardPrecision::Dequantized => Some((
+                Tensor::empty(stream, &[rows, in_features], dtype)?,
+                Tensor::empty(stream, &[groups, out_features, in_features], dtype)?,
+            )),
+            BackwardPrecision::Recipe | BackwardPrecision::High => None,
+        };
         let (input, weight) = (empty(Role::Input)?, empty(Role::Weight)?);
-        Ok(Self { input, weight, grad_output: empty(Role::GradOutput)? })
+        Ok(Self { input, weight, grad_output: empty(Role::GradOutput)?, restored })
     }
 
     fn of(&self, role: Role) -> &QuantizedTensor {
@@ -211,7 +224,7 @@ impl LayerRecipe {
     /// What forward keeps of the tokens.
     ///
     /// # Errors
-    /// The tokens as they are, with delayed scaling.
+    /// The tokens as they are, with delayed scaling, or where backward restores them.
     pub fn with_save(self, save: SavePolicy) -> Result<Self> {
         if save == SavePolicy::Original && self.delayed.is_some() {
             return Err(Error::unsupported(
@@ -219,13 +232,17 @@ impl LayerRecipe {
                  moved on; keep the quantized copy (SavePolicy::Quantized)",
             ));
         }
+        if save == SavePolicy::Original && self.backward == BackwardPrecision::Dequantized {
+            return Err(original_and_dequantized());
+        }
         Ok(Self { save, ..self })
     }
 
     /// In which precision backward computes.
     ///
     /// # Errors
-    /// That of the recipe, where tokens have a scale for each row.
+    /// That of the recipe, where tokens have a scale for each row; restored tokens, where they are
+    /// kept as they are.
     pub fn with_backward(self, backward: BackwardPrecision) -> Result<Self> {
         let rows_scaled = matches!(self.recipe, Recipe::Nvfp4(nvfp4) if nvfp4.input == Scope::Row);
         if rows_scaled && backward == BackwardPrecision::Recipe {
@@ -233,6 +250,9 @@ impl LayerRecipe {
                 "tokens with a scale for each row have no copy that the gradient of the weights could \
                  read; compute backward in high precision (BackwardPrecision::High)",
             ));
+        }
+        if self.save == SavePolicy::Original && backward == BackwardPrecision::Dequantized {
+            return Err(original_and_dequantized());
         }
         Ok(Self { backward, ..self })
     }
@@ -282,9 +302,65 @@ impl LayerRecipe {
         self.backward == BackwardPrecision::Recipe
     }
 
-    /// Whether backward reads the quantized tokens.
-    pub(super) fn keeps_quantized_tokens(&self) -> bool {
-        self.in_backward() && self.save == SavePolicy::Quantized
+    /// Whether backward restores what forward quantized.
+    pub(super) fn dequantizes(&self) -> bool {
+        self.backward == BackwardPrecision::Dequantized
+    }
+
+    /// The copy of the tokens that is kept for backward.
+    pub(super) fn kept_tokens(&self) -> Option<Direction> {
+        match (self.backward, self.save) {
+            (BackwardPrecision::Recipe, SavePolicy::Quantized) => Some(Direction::Columnwise),
+            (BackwardPrecision::Dequantized, _) => Some(Direction::Rowwise),
+            _ => None,
+        }
+    }
+
+    /// The copy of the weights that is kept for backward.
+    pub(super) fn kept_weights(&self) -> Option<Direction> {
+        match self.backward {
+            BackwardPrecision::Recipe => Some(Direction::Columnwise),
+            BackwardPrecision::Dequantized => Some(Direction::Rowwise),
+            BackwardPrecision::High => None,
+        }
+    }
+
+    /// Both copies of a tensor, as far as it can have them.
+    fn both(&self, role: Role) -> [bool; 2] {
+        [true, !matches!(self.recipe.format(role), Format::Nvfp4(own) if own.scope == Scope::Row)]
+    }
+
+    /// Restores the tokens that forward kept.
+    pub(super) fn restore_tokens(
+        &self,
+        stream: &Stream,
+        x: &QuantizedTensor,
+        splits: &Splits,
+    ) -> Result<Tensor> {
+        let Config { in_features, dtype, .. } = self.config;
+        let mut restored = match self.buffers.as_ref().and_then(|own| own.restored.as_ref()) {
+            Some((tokens, _)) => tokens.clone(),
+            None => Tensor::empty(stream, &[x.spec().source.rows(), in_features], dtype)?,
+        };
+        let sink = DequantizeSink::Tokens(&mut restored, splits);
+        dequantize(stream, x, Direction::Rowwise, sink)?;
+        Ok(restored)
+    }
+
+    /// Restores the weights that forward kept.
+    pub(super) fn restore_weights(
+        &self,
+        stream: &Stream,
+        weights: &QuantizedTensor,
+    ) -> Result<GroupedTensor> {
+        let Config { groups, in_features, out_features, dtype } = self.config;
+        let restored = match self.buffers.as_ref().and_then(|own| own.restored.as_ref()) {
+            Some((_, weights)) => weights.clone(),
+            None => Tensor::empty(stream, &[groups, out_features, in_features], dtype)?,
+        };
+        let mut restored = GroupedTensor::packed(restored)?;
+        dequantize(stream, weights, Direction::Rowwise, DequantizeSink::Weights(&mut restored))?;
+        Ok(restored)
     }
 
     /// The memory that a call uses over and over, for comparison.
@@ -295,7 +371,9 @@ impl LayerRecipe {
             self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
         let quantized = self.weights.iter().chain(buffers).flat_map(QuantizedTensor::tensors);
         let random = self.random.iter().map(RandomState::tensor);
-        quantized.chain(delayed.map(DelayedState::scale)).chain(random).collect()
+        let restored = self.buffers.iter().filter_map(|own| own.restored.as_ref());
+        let restored = restored.flat_map(|(tokens, weights)| [tokens, weights]);
+        quantized.chain(delayed.map(DelayedState::scale)).chain(random).chain(restored).collect()
     }
 
     pub(super) fn spec(&self, role: Role, rows: usize, copies: [bool; 2]) -> QuantizedSpec {
@@ -350,6 +428,31 @@ impl LayerRecipe {
         let source = QuantizeSource::Tokens(x, splits);
         quantize(stream, self.args(role, source), &mut quantized)?;
         Ok(quantized)
+    }
+
+    /// Refuses tokens that were quantized by someone else in another way than forward would, or
+    /// without a copy that it reads or (`columnwise`) backward.
+    pub(super) fn check_tokens(&self, x: &QuantizedTensor, columnwise: bool) -> Result<()> {
+        let got = x.spec();
+        let want = self.spec(Role::Input, got.source.rows(), [true, columnwise]);
+        if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
+            return Err(Error::invalid(format!(
+                "x: {:?} in {} groups of {} were given, {:?} in {} groups of {} are needed",
+                got.source, got.groups, got.format, want.source, want.groups, want.format
+            )));
+        }
+        for direction in want.directions() {
+            if got.form(direction).is_none() {
+                return Err(missing_copy("x", direction));
+            }
+        }
+        if self.kept_tokens().is_none() {
+            return Err(Error::unsupported(
+                "x: quantized tokens were given, and backward needs them as they were; keep the \
+                 quantized copy (SavePolicy::Quantized) or restore it (BackwardPrecision::Dequantized)",
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward.
@@ -426,6 +529,14 @@ impl LayerRecipe {
             quantize(Role::Weight, [true, dx]),
             product(Pass::Fprop),
         ];
+        if self.dequantizes() {
+            let restore = |role| -> Problem {
+                let source = self.spec(role, rows, [true, false]);
+                let (direction, output) = (Direction::Rowwise, input);
+                DequantizeProblem { source, direction, output, exact: false }.into()
+            };
+            problems.extend([restore(Role::Input), restore(Role::Weight)]);
+        }
         if dx || dw {
             problems.push(quantize(Role::GradOutput, [dx, dw]));
         }
@@ -476,6 +587,13 @@ impl LayerRecipe {
         }
         Ok(())
     }
+}
+
+fn original_and_dequantized() -> Error {
+    Error::unsupported(
+        "BackwardPrecision::Dequantized restores the tokens that were quantized, so they cannot be kept \
+         as they are; use SavePolicy::Quantized, or BackwardPrecision::High",
+    )
 }
 
 /// Quantizes master weights, packed or discrete, for the products of a layer: what a

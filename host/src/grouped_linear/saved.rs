@@ -3,10 +3,11 @@
 use super::Config;
 use super::forward::Needs;
 use super::low_precision::LayerRecipe;
+use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{BiasKind, KernelChoice, Pass, Problem};
 use crate::splits::Splits;
-use crate::tensor::{DType, Direction, GroupedTensor, QuantizedTensor, Tensor};
+use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
 /// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call:
 /// handles, no copies.
@@ -33,6 +34,8 @@ pub struct Saved {
     pub(crate) kernel: KernelChoice,
     /// What backward follows; none computes in the layer's type.
     pub(super) recipe: Option<LayerRecipe>,
+    /// What restores quantized tokens and weights for a backward in the layer's type.
+    pub(super) restore: Option<LayerRecipe>,
 }
 
 /// Tokens as backward reads them.
@@ -43,6 +46,13 @@ pub(super) enum Tokens {
 }
 
 impl Tokens {
+    pub(super) fn rows(&self) -> usize {
+        match self {
+            Self::Plain(tensor) => tensor.shape()[0],
+            Self::Quantized(tensor) => tensor.spec().source.rows(),
+        }
+    }
+
     pub(super) fn tensors(&self) -> Vec<&Tensor> {
         match self {
             Self::Plain(tensor) => vec![tensor],
@@ -126,16 +136,27 @@ impl Saved {
         recipe: &LayerRecipe,
         (x, weights): (QuantizedTensor, QuantizedTensor),
     ) -> Result<Self> {
-        if !recipe.in_backward() {
-            return Ok(self);
+        if let (Some(_), Some(direction)) = (&self.x, recipe.kept_tokens()) {
+            self.x = Some(Tokens::Quantized(x.only(direction)?));
         }
-        if self.x.is_some() && recipe.keeps_quantized_tokens() {
-            self.x = Some(Tokens::Quantized(x.only(Direction::Columnwise)?));
+        if let (Some(_), Some(direction)) = (&self.weights, recipe.kept_weights()) {
+            self.weights = Some(Weights::Quantized(weights.only(direction)?));
         }
-        if self.weights.is_some() {
-            self.weights = Some(Weights::Quantized(weights.only(Direction::Columnwise)?));
+        self.recipe = recipe.in_backward().then(|| recipe.clone());
+        self.restore = recipe.dequantizes().then(|| recipe.clone());
+        Ok(self)
+    }
+
+    /// The same with quantized tokens and weights restored where backward computes in the layer's type,
+    /// as far as gradients of the tokens (`dx`) and the weights (`dw`) are wanted.
+    pub(super) fn restored(mut self, stream: &Stream, [dx, dw]: [bool; 2]) -> Result<Self> {
+        let Some(recipe) = &self.restore else { return Ok(self) };
+        if let (true, Some(Tokens::Quantized(x))) = (dw, &self.x) {
+            self.x = Some(Tokens::Plain(recipe.restore_tokens(stream, x, &self.splits)?));
         }
-        self.recipe = Some(recipe.clone());
+        if let (true, Some(Weights::Quantized(weights))) = (dx, &self.weights) {
+            self.weights = Some(Weights::Plain(recipe.restore_weights(stream, weights)?));
+        }
         Ok(self)
     }
 

@@ -31,9 +31,9 @@ impl DequantizeProblem {
         let Some(form) = source.form(direction) else {
             return Err(missing_copy("source", direction));
         };
-        if form == Form::Exact {
+        if form == Form::Exact && exact {
             return Err(Error::unsupported(
-                "source: the copy holds exact numbers, which have no codes to restore from",
+                "source: the copy holds exact numbers already; ask for codes, or read its data",
             ));
         }
         if exact && !source.format.is_micro() {

@@ -167,7 +167,7 @@ pub(crate) fn prepare_dequantize(
     };
     let args = MxDequantizeArgs {
         source: shape(spec, table),
-        copy: MxCopy { exact: 0, ..copy_args(operands.copy, spec.form(problem.direction)) },
+        copy: copy_args(operands.copy, spec.form(problem.direction)),
         amax: match problem.exact {
             true => 0,
             false => operands.copy.amax.as_ref().map_or(0, address),
@@ -180,7 +180,6 @@ pub(crate) fn prepare_dequantize(
         row_scaled: u32::from(row_scaled),
         bound,
         as_source: u32::from(!problem.exact),
-        ..MxDequantizeArgs::default()
     };
     launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
 }

@@ -373,7 +373,7 @@ pub struct Nvfp4Args {
 }
 
 /// Arguments of `mxfp8_dequantize` and `nvfp4_dequantize`: one copy to BF16, FP16 or FP32. The
-/// result has the layout of the copy's exact form. Rows of no group are not written; the padding of
+/// result of codes has the layout of the copy's exact form. Rows of no group are not written; the padding of
 /// tokens that are padded becomes zeros (inside a block that has values, zeros times its scale).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -382,7 +382,7 @@ pub struct MxDequantizeArgs {
     /// The shape of what was quantized; addresses other than the table's and the flag's are not
     /// read.
     pub source: MxSource,
-    /// The copy; `exact` is not read.
+    /// The copy: codes and block scales, or, where `exact` is not 0, the exact numbers.
     pub copy: MxCopy,
     /// Device address of `f32[groups]`, or of `f32[rows]` where `row_scaled`: the largest
     /// magnitudes (NVFP4 alone). 0: the codes times their block scales alone, which is the exact
@@ -402,7 +402,8 @@ pub struct MxDequantizeArgs {
     pub row_scaled: u32,
     /// The largest block scale (NVFP4 alone).
     pub bound: f32,
-    /// 1: the result of a columnwise copy of NVFP4 tokens lies as the source does, without padding.
+    /// 1: the result of a columnwise copy of NVFP4 tokens lies as the source does, without padding. That
+    /// of exact numbers always does.
     pub as_source: u32,
 }
 

@@ -499,7 +499,7 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
 /// Whether a copy can be taken back to what it was made from.
 fn is_restorable(case: &QuantizeCase, direction: Direction) -> bool {
     let mixed = matches!(case.format, Format::Nvfp4(own) if own.transform != Transform::None);
-    case.form != Form::Exact && !(mixed && direction == Direction::Columnwise)
+    !(mixed && direction == Direction::Columnwise)
 }
 
 /// Stores what was quantized in the other ways that there are.

@@ -165,8 +165,7 @@ impl QuantizedTensor {
 
     /// The directions that there are copies of.
     pub fn directions(&self) -> impl Iterator<Item = Direction> + use<> {
-        let spec = self.spec();
-        [Direction::Rowwise, Direction::Columnwise].into_iter().filter(move |own| spec.has(*own))
+        self.spec().directions()
     }
 
     /// A handle that has one copy only, so that the memory of the other can go.

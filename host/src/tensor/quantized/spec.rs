@@ -282,6 +282,12 @@ impl QuantizedSpec {
         self.form(direction).is_some()
     }
 
+    /// The directions that there are copies of.
+    pub fn directions(&self) -> impl Iterator<Item = Direction> + use<> {
+        let spec = *self;
+        [Direction::Rowwise, Direction::Columnwise].into_iter().filter(move |own| spec.has(*own))
+    }
+
     /// Whether both copies are the same bytes: exact numbers of squares that lie as the source does.
     pub(crate) fn shares_data(&self) -> bool {
         let exact = self.rowwise == Some(Form::Exact) && self.columnwise == Some(Form::Exact);

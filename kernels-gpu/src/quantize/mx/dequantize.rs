@@ -13,12 +13,12 @@ use ptx_std::thread::{block_index, grid_blocks, thread_index};
 use super::e2m1::Codes;
 use super::e8m0::value;
 use super::scaling::{Scaling, widen};
-use super::source::CHUNK;
+use super::source::{CHUNK, Source};
 use super::tiles::{COLUMNS, ROWS, Tile, Tiles, is_skipped};
 use super::unroll::{array8, each8};
 use crate::abi::ElementType;
 use crate::abi::mx::{MXFP8_BLOCK, MxDequantizeArgs, MxScales, NVFP4_BLOCK};
-use crate::gemm::element::Kind;
+use crate::gemm::element::{Bf16, Kind};
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -50,7 +50,9 @@ pub unsafe fn mxfp8(args: &MxDequantizeArgs, _args_address: u64) {
                 let across = COLUMNS / CHUNK;
                 let row = tile.row + chunk / across;
                 let column = tile.column + chunk % across * CHUNK;
-                if row < tile.rows && column < columns {
+                if args.copy.exact != 0 {
+                    exact(args, &tile, tile.first, (row, column), 1.0);
+                } else if row < tile.rows && column < columns {
                     let at = (tile.first + u64::from(row)) * u64::from(columns) + u64::from(column);
                     let codes = [
                         load_constant_u32(args.copy.data + at),
@@ -88,7 +90,9 @@ pub unsafe fn nvfp4(args: &MxDequantizeArgs, _args_address: u64) {
             let scales = Scales::new(args, &tile, NVFP4_BLOCK);
             let mut chunk = thread_index();
             while chunk < CHUNKS {
-                if args.columnwise != 0 {
+                if args.copy.exact != 0 {
+                    nvfp4_exact(args, &tiles, &tile, chunk);
+                } else if args.columnwise != 0 {
                     nvfp4_column(args, &tiles, &tile, &scales, chunk);
                 } else {
                     nvfp4_row(args, &tile, &scales, chunk);
@@ -97,6 +101,47 @@ pub unsafe fn nvfp4(args: &MxDequantizeArgs, _args_address: u64) {
             }
             index += grid_blocks();
         }
+    }
+}
+
+/// Eight exact numbers of a group, whose rows begin at row `first` of the copy, times a factor.
+#[inline(always)]
+unsafe fn exact(
+    args: &MxDequantizeArgs,
+    tile: &Tile,
+    first: u64,
+    (row, column): (u32, u32),
+    factor: f32,
+) {
+    let columns = args.source.columns;
+    if row >= tile.rows || column >= columns {
+        return;
+    }
+    let place = |first: u64| (first + u64::from(row)) * u64::from(columns) + u64::from(column);
+    // SAFETY: as in `mxfp8`.
+    unsafe {
+        let values = Bf16::values(Bf16::load(true, args.copy.exact + 2 * place(first)));
+        store(args, tile, place(tile.first), values.map(|value| value * factor));
+    }
+}
+
+/// Eight exact numbers of NVFP4; those of padded tokens lie where the padded rows do.
+#[inline(always)]
+unsafe fn nvfp4_exact(args: &MxDequantizeArgs, tiles: &Tiles<'_>, tile: &Tile, chunk: u32) {
+    let across = COLUMNS / CHUNK;
+    let row = tile.row + chunk / across;
+    let column = tile.column + chunk % across * CHUNK;
+    if row >= tile.rows || column >= args.source.columns {
+        return;
+    }
+    let padded = args.columnwise != 0 && tiles.are_tokens();
+    let first = if padded { tile.padded } else { tile.first };
+    let line = tile.first + u64::from(row);
+    let owner = if args.row_scaled != 0 { line } else { u64::from(tile.group) };
+    // SAFETY: as in `nvfp4`.
+    unsafe {
+        let amax = load_constant_f32(args.amax + 4 * owner);
+        exact(args, tile, first, (row, column), Scaling::scale_inv(amax, args.bound));
     }
 }
 
