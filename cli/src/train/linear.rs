@@ -6,6 +6,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use grouped_linear::recipe::Nvfp4Scaling;
 use grouped_linear::{
     Config, DType, Device, DeviceKind, Event, ForwardOptions, GroupedLinear, GroupedTensor,
     LayerRecipe, Recipe, Saved, Splits, Stream, Tensor,
@@ -16,7 +17,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::parameter::{Decay, Parameter};
-use super::random::Random;
+use super::random::{Random, seed_of};
 
 /// Elements that one thread converts at a time.
 const CHUNK: usize = 1 << 14;
@@ -231,7 +232,8 @@ impl Linear {
             device_bias.clone().map(GroupedTensor::packed).transpose()?,
         )
         .with_context(|| format!("making layer {name}"))?;
-        let recipe = engine.recipe.map(|recipe| LayerRecipe::new(stream, config, recipe));
+        let recipe = engine.recipe.map(|recipe| own_numbers(recipe, name));
+        let recipe = recipe.map(|recipe| LayerRecipe::new(stream, config, recipe));
         let recipe = recipe.transpose().with_context(|| format!("the recipe of layer {name}"))?;
         let engine = engine.clone();
         let times = LinearTimes::default();
@@ -324,6 +326,17 @@ impl Linear {
     }
 }
 
+/// The recipe with random numbers of the layer's own: layers that rounded with the same ones would err
+/// alike.
+fn own_numbers(recipe: Recipe, name: &str) -> Recipe {
+    match recipe {
+        Recipe::Nvfp4(nvfp4) => {
+            Recipe::Nvfp4(Nvfp4Scaling { seed: seed_of(nvfp4.seed, name), ..nvfp4 })
+        }
+        other => other,
+    }
+}
+
 /// Seconds between events that follow each other.
 fn laps(events: [&Event; 4]) -> Result<[f64; 3]> {
     let lap = |index: usize| -> Result<f64> {
@@ -331,4 +344,36 @@ fn laps(events: [&Event; 4]) -> Result<[f64; 3]> {
         Ok(elapsed.as_secs_f64())
     };
     Ok([lap(0)?, lap(1)?, lap(2)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::args::RecipeChoice;
+    use super::*;
+
+    fn linear(name: &str, recipe: RecipeChoice, seed: u64) -> Linear {
+        let engine = Engine::new(&Device::cpu(), DType::Bf16, recipe.recipe(seed)).unwrap();
+        let shape = LinearShape { groups: 2, inputs: 32, outputs: 64 };
+        let mut random = Random::new(1, 0);
+        Linear::new(&engine, name, shape, Bias::Learned, 1.0, &mut random).unwrap()
+    }
+
+    #[test]
+    fn every_layer_rounds_with_random_numbers_of_its_own_and_has_the_weights_it_had() {
+        let state = |name: &str, seed: u64| {
+            let linear = linear(name, RecipeChoice::Nvfp4, seed);
+            let random = linear.recipe.as_ref().unwrap().random().unwrap();
+            random.read(&linear.engine.stream).unwrap()
+        };
+        assert_eq!(state("up", 1), state("up", 1));
+        assert_eq!([state("up", 1).1, state("down", 1).1], [0, 0]);
+        let seeds = [state("up", 1).0, state("down", 1).0, state("up", 2).0, state("down", 2).0];
+        let distinct: BTreeSet<u64> = seeds.into();
+        assert_eq!(distinct.len(), seeds.len(), "{seeds:?}");
+
+        let plain = linear("up", RecipeChoice::None, 1).weight.values;
+        assert_eq!(linear("down", RecipeChoice::Nvfp4, 2).weight.values, plain);
+    }
 }

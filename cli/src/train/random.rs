@@ -1,5 +1,11 @@
 //! SplitMix64: small, seedable, the same everywhere.
 
+/// A seed for what has this name: another for another name, and for each name another for another
+/// `seed`, since every byte permutes the seeds.
+pub fn seed_of(seed: u64, name: &str) -> u64 {
+    name.bytes().fold(seed, |seed, byte| Random::new(seed, byte.into()).next_u64())
+}
+
 /// A stream of pseudo-random numbers.
 pub struct Random(u64);
 
@@ -46,6 +52,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -55,6 +63,18 @@ mod tests {
         let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
         let square = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
         assert!(mean.abs() < 0.03 && (square - 1.0).abs() < 0.03, "{mean} {square}");
+    }
+
+    #[test]
+    fn every_name_and_every_seed_has_a_seed_of_its_own() {
+        let names: Vec<String> = (0..256)
+            .flat_map(|block| ["up", "down"].map(|part| format!("blocks.{block}.{part}")))
+            .collect();
+        let seeds: BTreeSet<u64> =
+            (0..16).flat_map(|seed| names.iter().map(move |name| seed_of(seed, name))).collect();
+        assert_eq!(seeds.len(), 16 * names.len());
+        // The order of the bytes counts.
+        assert_ne!(seed_of(1, "ab"), seed_of(1, "ba"));
     }
 
     #[test]
