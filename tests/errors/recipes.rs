@@ -102,10 +102,42 @@ const RECIPES: &[Refusal] = &[
     ("tokens kept, with delayed scales", "when its scales have moved on", UNSUPPORTED, |s| {
         delayed(s)?.with_save(SavePolicy::Original).map(drop)
     }),
+    ("a longer history than the state's", "history of 6 values were given", INVALID, |s| {
+        restore(s, &[1.0; 3 * GROUPS], &[1.0; GROUPS])
+    }),
+    ("a scale too few", "scales of 1 values were given, [2] are needed", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0; GROUPS - 1])
+    }),
+    ("a magnitude below zero", "the history has -1; magnitudes", INVALID, |s| {
+        restore(s, &[0.0, 1.0, -1.0, f32::NAN], &[1.0; GROUPS])
+    }),
+    // Its bits are above those of every number.
+    ("zero below zero", "the history has -0; magnitudes", INVALID, |s| {
+        restore(s, &[0.0, 1.0, f32::INFINITY, -0.0], &[1.0; GROUPS])
+    }),
+    ("a scale of zero", "a scale is 0; scales are", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0, 0.0])
+    }),
+    ("a scale that is no number", "a scale is NaN; scales are", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0, f32::NAN])
+    }),
+    ("an infinite scale", "a scale is inf; scales are", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0, f32::INFINITY])
+    }),
     ("a history of BF16", "delayed state: element type bf16", INVALID, |s| {
         DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::Bf16)?.update(s)
     }),
 ];
+
+/// Restores a state of two steps, which must stay as it was.
+fn restore(stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
+    let recipe = DelayedScaling { history_len: 2, ..DelayedScaling::default() };
+    let mut state = DelayedState::new(stream, recipe, GROUPS, DType::E4m3)?;
+    let refused = state.restore(stream, history, scale);
+    assert_eq!(state.history().to_f32(stream)?, [0.0; 2 * GROUPS]);
+    assert_eq!(state.scale().to_f32(stream)?, [1.0; GROUPS]);
+    refused
+}
 
 fn zeros(stream: &Stream, shape: &[usize]) -> Result<Tensor> {
     Tensor::zeros(stream, shape, DType::Bf16)

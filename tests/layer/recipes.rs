@@ -11,11 +11,11 @@ use grouped_linear::recipe::{
     Transform,
 };
 use grouped_linear::{
-    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, Direction, Form, ForwardOptions,
-    GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, ParamLayout, QuantizeWeights,
-    QuantizedSpec, QuantizedTensor, RandomState, RecipeBuffers, Refresh, Result, RowSink,
-    SavePolicy, Saved, SavedBytes, SelectedGrads, SourceShape, Splits, Stream, Tensor, WeightCache,
-    Wgrad,
+    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedStates, Direction, Form,
+    ForwardOptions, GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, ParamLayout,
+    QuantizeWeights, QuantizedSpec, QuantizedTensor, RandomState, RecipeBuffers, Refresh, Result,
+    RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads, SourceShape, Splits, Stream, Tensor,
+    WeightCache, Wgrad,
 };
 
 use crate::engines::Test;
@@ -30,6 +30,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: rows without a group keep what they held", |e, s| tails(s).expect(e)),
     ("recipes: what is kept is as large as inferred", |e, s| kept(s).expect(e)),
     ("recipes: delayed scales are those of the last step", |e, s| golden(s).expect(e)),
+    ("recipes: delayed scaling goes on from values", |e, s| restored(s).expect(e)),
     ("recipes: a reduced amax makes the next scale", |e, s| reduced(s).expect(e)),
     ("recipes: a flag on the device skips all of a quantization", |e, s| skipped(s).expect(e)),
     ("recipes: tokens with a scale for each row", |e, s| scaled_rows(s).expect(e)),
@@ -449,6 +450,42 @@ fn golden(stream: &Stream) -> Result<()> {
             let want = if step == 0 { &plain } else { &current };
             same_results(&format!("step {step}, {types:?}"), &got, want);
             own.update(stream)?;
+        }
+    }
+    Ok(())
+}
+
+/// A history that is all of the layer's past: with it, what follows is the same; without, it is not.
+fn restored(stream: &Stream) -> Result<()> {
+    let (early, late) = (Model::integers(stream, 3.0)?, Model::integers(stream, 1.0)?);
+    let recipe = Recipe::Delayed(DelayedScaling { history_len: 4, ..DelayedScaling::default() });
+    let mut first = early.recipe(stream, recipe)?;
+    early.step(stream, BiasUse::Add, Some(&first))?;
+    first.update(stream)?;
+    // In the middle of a step: its magnitudes are there, too.
+    late.step(stream, BiasUse::Add, Some(&first))?;
+
+    let second = early.recipe(stream, recipe)?;
+    let states = |recipe: &LayerRecipe| {
+        let DelayedStates { input, weight, grad_output } =
+            recipe.delayed().expect("states").clone();
+        [input, weight, grad_output]
+    };
+    for (from, mut to) in states(&first).into_iter().zip(states(&second)) {
+        let (history, scale) = (from.history().to_f32(stream)?, from.scale().to_f32(stream)?);
+        assert!(history.iter().any(|&amax| amax > 0.0) && scale.iter().any(|&scale| scale != 1.0));
+        to.restore(stream, &history, &scale)?;
+    }
+    let fresh = early.recipe(stream, recipe)?;
+    for step in 0..5 {
+        let [want, got, other] =
+            [&first, &second, &fresh].map(|recipe| late.step(stream, BiasUse::Add, Some(recipe)));
+        let (want, got) = (want?, got?);
+        same_results(&format!("step {step}"), &got, &want);
+        // Until the large tokens are forgotten.
+        assert_eq!(got[0] == other?[0], step == 4, "step {step} of a state without a past");
+        for mut recipe in [&first, &second, &fresh].map(LayerRecipe::clone) {
+            recipe.update(stream)?;
         }
     }
     Ok(())

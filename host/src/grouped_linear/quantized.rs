@@ -5,6 +5,7 @@ use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
+use crate::numerics::scale::scale_inverse;
 use crate::plan::{
     BiasKind, Factor, GroupedOperand, HistoryOperands, Operands, Pass, Plan, Problem,
     QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
@@ -281,6 +282,56 @@ impl DelayedState {
             margin: self.recipe.margin,
         };
         stream.queue().run(&plan, &Operands::UpdateScales(operands))
+    }
+
+    /// Puts the state where another one was, whose [`history`](Self::history) and
+    /// [`scale`](Self::scale) these are, say that of a checkpoint: what follows is the same to the bit.
+    /// All handles see it.
+    ///
+    /// ```
+    /// use grouped_linear::recipe::DelayedScaling;
+    /// use grouped_linear::{DType, DelayedState, Device};
+    /// let stream = Device::cpu().stream()?;
+    /// let recipe = DelayedScaling { history_len: 2, ..DelayedScaling::default() };
+    /// let mut state = DelayedState::new(&stream, recipe, 1, DType::E4m3)?;
+    /// state.restore(&stream, &[3.5, 1.75], &[64.0])?;
+    /// state.update(&stream)?;
+    /// assert_eq!(state.scale().to_f32(&stream)?, [448.0 / 3.5]);
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Not as many values as history and scales have; a magnitude below zero; a scale that is not above
+    /// zero and finite; a stream of another device, or one that records a graph; then nothing has been
+    /// written. A driver failure.
+    pub fn restore(&mut self, stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
+        self.history.check_device("delayed state", stream)?;
+        for (what, values, tensor) in
+            [("history", history, &self.history), ("scales", scale, &self.scale)]
+        {
+            if values.len() != tensor.len() {
+                return Err(Error::invalid(format!(
+                    "delayed state: {what} of {} values were given, {:?} are needed",
+                    values.len(),
+                    tensor.shape()
+                )));
+            }
+        }
+        // Infinity and NaN are what a tensor that held them leaves behind; scales do not follow them.
+        if let Some(amax) = history.iter().find(|amax| amax.is_sign_negative()) {
+            return Err(Error::invalid(format!(
+                "delayed state: the history has {amax}; magnitudes are not below zero"
+            )));
+        }
+        if let Some(scale) = scale.iter().find(|&&scale| !(scale > 0.0 && scale.is_finite())) {
+            return Err(Error::invalid(format!(
+                "delayed state: a scale is {scale}; scales are above zero and finite"
+            )));
+        }
+        let inverse: Vec<f32> = scale.iter().map(|&scale| scale_inverse(scale)).collect();
+        self.history.write(stream, history)?;
+        self.scale.write(stream, scale)?;
+        self.scale_inv.write(stream, &inverse)
     }
 
     fn operands(&self) -> HistoryOperands<'_> {
