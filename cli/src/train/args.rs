@@ -150,6 +150,19 @@ impl RecipeChoice {
         }
     }
 
+    /// Bytes that a layer remembers from step to step.
+    fn memory_bytes(self, experts: u64) -> u64 {
+        match self.recipe(0) {
+            // Of tokens, weights and gradients: a history and a scale.
+            Some(Recipe::Delayed(delayed)) => {
+                3 * (delayed.history_len as u64 + 1) * experts * size_of::<f32>() as u64
+            }
+            // Seed and offset.
+            Some(Recipe::Nvfp4(nvfp4)) if nvfp4.stochastic_gradients => 2 * size_of::<i64>() as u64,
+            _ => 0,
+        }
+    }
+
     /// What features are multiples of.
     fn feature_multiple(self) -> usize {
         let multiple = |recipe: Recipe| recipe.format(Role::Input).multiple();
@@ -256,6 +269,12 @@ impl Config {
         let experts = experts * (layer(hidden, 2 * width) + layer(width, hidden));
         let (ends, bytes) = (layer(context * embedding, hidden) + hidden, BYTES as u64);
         bytes * embedding + ends + layer(hidden, bytes) + blocks * (hidden + router + experts)
+    }
+
+    /// Bytes that recipes remember from step to step. The settings must be valid.
+    pub fn memory_bytes(&self) -> u64 {
+        // Up and down.
+        2 * self.blocks as u64 * self.recipe.memory_bytes(self.experts as u64)
     }
 
     /// Refuses settings that no run can have.

@@ -1,6 +1,6 @@
-//! Checkpoints: weights, moments, step and settings in one safetensors file that is checked in full
-//! before anything of it is used: a checksum covers the settings and the tensors, and what the
-//! settings ask for must be what the file holds before any memory is asked for.
+//! Checkpoints: weights, moments, what recipes remember, step and settings in one safetensors file that
+//! is checked in full before anything of it is used: a checksum covers the settings and the tensors, and
+//! what the settings ask for must be what the file holds before any memory is asked for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::args::Config;
 use super::data::TextIdentity;
 use super::files;
+use super::memories::{Memories, Memory, Values};
 use super::parameter::Parameter;
 
 const PROGRAM: &str = "grouped-linear train";
@@ -34,19 +35,26 @@ pub struct State {
 }
 
 /// Replaces the checkpoint at `path`.
-pub fn save(path: &Path, state: &State, parameters: &[&mut Parameter]) -> Result<()> {
-    let mut tensors: Vec<(String, &[usize], &[u8])> = parameters
-        .iter()
-        .flat_map(|parameter| {
-            parts(parameter)
-                .map(|(name, values)| (name, &*parameter.shape, bytemuck::cast_slice(values)))
+pub fn save(
+    path: &Path,
+    state: &State,
+    parameters: &[&mut Parameter],
+    memories: &Memories,
+) -> Result<()> {
+    let parameters = parameters.iter().flat_map(|parameter| {
+        parts(parameter).map(|(name, values)| {
+            (name, Dtype::F32, &*parameter.shape, bytemuck::cast_slice(values))
         })
-        .collect();
+    });
+    let memories = memories.iter().map(|(name, Memory { shape, values })| {
+        (name.clone(), stored_dtype(values), &**shape, values.bytes())
+    });
+    let mut tensors: Vec<(String, Dtype, &[usize], &[u8])> = parameters.chain(memories).collect();
     tensors.sort_by(|a, b| a.0.cmp(&b.0));
     let views = tensors
         .iter()
-        .map(|(name, shape, bytes)| {
-            Ok((name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), bytes)?))
+        .map(|(name, dtype, shape, bytes)| {
+            Ok((name.as_str(), TensorView::new(*dtype, shape.to_vec(), bytes)?))
         })
         .collect::<Result<Vec<_>>>()?;
     let state = serde_json::to_string(state)?;
@@ -110,22 +118,37 @@ impl Checkpoint {
         Ok(state)
     }
 
-    /// Fills weights and moments of a model made from the checkpoint's settings.
-    pub fn restore(&self, path: &Path, parameters: &mut [&mut Parameter]) -> Result<()> {
-        self.fill(parameters).map_err(|error| refusal(path, &error))
+    /// Fills weights and moments of a model made from the checkpoint's settings, and what its recipes
+    /// remember.
+    pub fn restore(
+        &self,
+        path: &Path,
+        parameters: &mut [&mut Parameter],
+        memories: &mut Memories,
+    ) -> Result<()> {
+        self.fill(parameters, memories).map_err(|error| refusal(path, &error))
     }
 
-    fn fill(&self, parameters: &mut [&mut Parameter]) -> Result<()> {
+    fn fill(&self, parameters: &mut [&mut Parameter], memories: &mut Memories) -> Result<()> {
         let tensors = SafeTensors::deserialize(&self.bytes)?;
         let mut left: BTreeSet<&str> = tensors.names().into_iter().collect();
         for parameter in parameters {
             let [values, first, second] = parts(parameter).map(|(name, _)| name);
-            parameter.values = read(&tensors, &values, &parameter.shape)?;
-            parameter.first_moment = read(&tensors, &first, &parameter.shape)?;
-            parameter.second_moment = read(&tensors, &second, &parameter.shape)?;
+            parameter.values = read_finite(&tensors, &values, &parameter.shape)?;
+            parameter.first_moment = read_finite(&tensors, &first, &parameter.shape)?;
+            parameter.second_moment = read_finite(&tensors, &second, &parameter.shape)?;
             for name in [values, first, second] {
                 left.remove(name.as_str());
             }
+        }
+        for (name, Memory { shape, values }) in memories {
+            let dtype = stored_dtype(values);
+            match values {
+                // A history may hold infinity: what a tensor with it leaves behind.
+                Values::F32(values) => *values = read(&tensors, name, dtype, shape)?,
+                Values::I64(values) => *values = read(&tensors, name, dtype, shape)?,
+            }
+            left.remove(name.as_str());
         }
         if let Some(name) = left.first() {
             bail!("it has a tensor {name}, which the model of its settings has not");
@@ -134,17 +157,22 @@ impl Checkpoint {
     }
 }
 
-/// Refuses settings that ask for more or fewer weights than the file has.
+/// Refuses settings that ask for more or less than the file has.
 fn check_size(bytes: &[u8], config: &Config) -> Result<()> {
     let found: usize =
         SafeTensors::deserialize(bytes)?.iter().map(|(_, tensor)| tensor.data().len()).sum();
     // Each weight has two moments.
     let weights = config.weight_count();
-    let needed = weights * 3 * size_of::<f32>() as u64;
+    let (found, needed) = (found as u64, weights * 3 * size_of::<f32>() as u64);
+    let memories = config.memory_bytes();
     ensure!(
-        found as u64 == needed,
-        "its settings ask for {weights} weights, whose tensors have {needed} bytes; \
-         those of the file have {found}"
+        memories == 0 || found != needed,
+        "it does not hold what its recipe remembers from step to step, which has {memories} bytes"
+    );
+    ensure!(
+        found == needed + memories,
+        "its settings ask for {weights} weights, whose tensors have {needed} bytes, and {memories} \
+         bytes that recipes remember; those of the file have {found}"
     );
     Ok(())
 }
@@ -162,11 +190,30 @@ fn parts(parameter: &Parameter) -> [(String, &[f32]); 3] {
     ]
 }
 
-fn read(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+fn stored_dtype(values: &Values) -> Dtype {
+    match values {
+        Values::F32(_) => Dtype::F32,
+        Values::I64(_) => Dtype::I64,
+    }
+}
+
+fn read_finite(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+    let values: Vec<f32> = read(tensors, name, Dtype::F32, shape)?;
+    ensure!(values.iter().all(|value| value.is_finite()), "tensor {name} holds NaN or infinity");
+    Ok(values)
+}
+
+/// Elements of the Rust type that is `dtype`.
+fn read<T: bytemuck::Pod>(
+    tensors: &SafeTensors<'_>,
+    name: &str,
+    dtype: Dtype,
+    shape: &[usize],
+) -> Result<Vec<T>> {
     let tensor = tensors.tensor(name).map_err(|_| anyhow!("tensor {name} is missing"))?;
     ensure!(
-        tensor.dtype() == Dtype::F32,
-        "tensor {name} has element type {:?}, F32 is needed",
+        tensor.dtype() == dtype,
+        "tensor {name} has element type {:?}, {dtype:?} is needed",
         tensor.dtype()
     );
     ensure!(
@@ -174,9 +221,7 @@ fn read(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f3
         "tensor {name} has shape {:?}, {shape:?} is needed",
         tensor.shape()
     );
-    let values: Vec<f32> = bytemuck::pod_collect_to_vec(tensor.data());
-    ensure!(values.iter().all(|value| value.is_finite()), "tensor {name} holds NaN or infinity");
-    Ok(values)
+    Ok(bytemuck::pod_collect_to_vec(tensor.data()))
 }
 
 /// CRC-32 of the settings and the tensors, which are sorted by name. Lengths stand between the
@@ -215,10 +260,32 @@ mod tests {
         parameter
     }
 
+    /// What a recipe could remember: infinity, and a seed above all `i64`.
+    fn memories() -> Memories {
+        let values = [Values::F32(vec![f32::INFINITY, 0.5]), Values::I64(vec![-7, 1 << 40])];
+        let [scales, random] = values.map(|values| Memory { shape: vec![2], values });
+        [("l.scale".to_owned(), scales), ("l.random".to_owned(), random)].into()
+    }
+
+    fn empty_memories() -> Memories {
+        let mut memories = memories();
+        for memory in memories.values_mut() {
+            memory.values = match memory.values {
+                Values::F32(_) => Values::F32(vec![]),
+                Values::I64(_) => Values::I64(vec![]),
+            };
+        }
+        memories
+    }
+
     fn saved(parameter: &mut Parameter) -> Vec<u8> {
+        saved_with(parameter, &memories())
+    }
+
+    fn saved_with(parameter: &mut Parameter, memories: &Memories) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c.safetensors");
-        save(&path, &state(), &[parameter]).unwrap();
+        save(&path, &state(), &[parameter], memories).unwrap();
         std::fs::read(path).unwrap()
     }
 
@@ -229,7 +296,9 @@ mod tests {
         let checkpoint = Checkpoint { state: Checkpoint::check(&bytes).unwrap(), bytes };
         assert_eq!(checkpoint.state, state());
         let mut other = Parameter::constant("w".into(), &[2, 3], Decay::No, 0.0);
-        checkpoint.restore(Path::new("c"), &mut [&mut other]).unwrap();
+        let mut others = empty_memories();
+        checkpoint.restore(Path::new("c"), &mut [&mut other], &mut others).unwrap();
+        assert_eq!(others, memories());
         assert_eq!(other.values, parameter.values);
         assert_eq!(other.first_moment, parameter.first_moment);
         assert_eq!(other.second_moment, parameter.second_moment);
@@ -274,7 +343,7 @@ mod tests {
         let path = folder.path().join("c.safetensors");
         for flags in [&["--hidden=16384", "--experts=4096", "--blocks=256"][..], &[]] {
             let state = State { config: parse(flags).config, ..state() };
-            save(&path, &state, &[&mut parameter(&[2, 3])]).unwrap();
+            save(&path, &state, &[&mut parameter(&[2, 3])], &Memories::new()).unwrap();
             let error = Checkpoint::read(&path).err().unwrap().to_string();
             assert!(
                 error.contains("those of the file have 72") && error.contains(ADVICE),
@@ -304,7 +373,8 @@ mod tests {
             let bytes = saved(&mut saved_one);
             let checkpoint = Checkpoint { state: Checkpoint::check(&bytes).unwrap(), bytes };
             let mut wanted: Vec<&mut Parameter> = wanted.iter_mut().collect();
-            let error = checkpoint.restore(Path::new("c"), &mut wanted).unwrap_err().to_string();
+            let restored = checkpoint.restore(Path::new("c"), &mut wanted, &mut memories());
+            let error = restored.unwrap_err().to_string();
             assert!(error.contains("was refused") && error.contains(ADVICE), "{error}");
             error
         };
@@ -315,5 +385,67 @@ mod tests {
         let mut infinite = parameter(&[6]);
         infinite.values[4] = f32::INFINITY;
         assert!(reason(infinite, vec![parameter(&[6])]).contains("w holds NaN or infinity"));
+    }
+
+    #[test]
+    fn memories_that_do_not_fit_are_refused_with_the_reason() {
+        let reason = |change: fn(&mut Memories)| {
+            let mut memories = memories();
+            change(&mut memories);
+            let bytes = saved_with(&mut parameter(&[6]), &memories);
+            let checkpoint = Checkpoint { state: Checkpoint::check(&bytes).unwrap(), bytes };
+            let (mut parameter, mut wanted) = (parameter(&[6]), empty_memories());
+            let restored = checkpoint.restore(Path::new("c"), &mut [&mut parameter], &mut wanted);
+            let error = restored.unwrap_err().to_string();
+            assert!(error.contains("was refused") && error.contains(ADVICE), "{error}");
+            error
+        };
+        let missing = reason(|memories| drop(memories.remove("l.random")));
+        assert!(missing.contains("tensor l.random is missing"), "{missing}");
+        let other = reason(|memories| {
+            memories.insert("k.scale".to_owned(), memories["l.scale"].clone());
+        });
+        assert!(other.contains("has a tensor k.scale, which the model"), "{other}");
+        let shape = reason(|memories| {
+            memories.insert(
+                "l.scale".to_owned(),
+                Memory { shape: vec![1, 2], values: Values::F32(vec![1.0; 2]) },
+            );
+        });
+        assert!(shape.contains("tensor l.scale has shape [1, 2], [2] is needed"), "{shape}");
+        let dtype = reason(|memories| {
+            memories.insert(
+                "l.scale".to_owned(),
+                Memory { shape: vec![2], values: Values::I64(vec![1; 2]) },
+            );
+        });
+        assert!(dtype.contains("l.scale has element type I64, F32 is needed"), "{dtype}");
+    }
+
+    /// As those of earlier versions.
+    #[test]
+    fn a_checkpoint_without_memories_is_refused_where_its_recipe_has_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.safetensors");
+        let cases = [
+            ("none", None),
+            ("mxfp8", None),
+            ("delayed", Some(2 * 2 * 3 * 1025 * 4 * 4)),
+            ("nvfp4", Some(64)),
+        ];
+        for (recipe, bytes) in cases {
+            let flags = ["--hidden=32", "--experts=4", "--context=2", "--embedding=16"];
+            let config = parse(&[&flags[..], &["--recipe", recipe]].concat()).config;
+            let mut parameter = parameter(&[config.weight_count() as usize]);
+            save(&path, &State { config, ..state() }, &[&mut parameter], &Memories::new()).unwrap();
+            let read = Checkpoint::read(&path);
+            let Some(bytes) = bytes else {
+                assert!(read.is_ok(), "{recipe}");
+                continue;
+            };
+            let error = read.err().unwrap().to_string();
+            let reason = format!("its recipe remembers from step to step, which has {bytes} bytes");
+            assert!(error.contains(&reason) && error.contains(ADVICE), "{error}");
+        }
     }
 }

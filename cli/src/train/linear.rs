@@ -16,6 +16,7 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::memories::{self, Memories};
 use super::parameter::{Decay, Parameter};
 use super::random::{Random, seed_of};
 
@@ -187,6 +188,7 @@ pub struct Linear {
     pub weight: Parameter,
     /// `[groups, outputs]`.
     pub bias: Option<Parameter>,
+    name: String,
     engine: Engine,
     shape: LinearShape,
     layer: GroupedLinear,
@@ -235,9 +237,18 @@ impl Linear {
         let recipe = engine.recipe.map(|recipe| own_numbers(recipe, name));
         let recipe = recipe.map(|recipe| LayerRecipe::new(stream, config, recipe));
         let recipe = recipe.transpose().with_context(|| format!("the recipe of layer {name}"))?;
-        let engine = engine.clone();
-        let times = LinearTimes::default();
-        Ok(Self { weight, bias, engine, shape, layer, recipe, device_weight, device_bias, times })
+        Ok(Self {
+            weight,
+            bias,
+            name: name.to_owned(),
+            engine: engine.clone(),
+            shape,
+            layer,
+            recipe,
+            device_weight,
+            device_bias,
+            times: LinearTimes::default(),
+        })
     }
 
     /// `[rows, outputs]` for `x [rows, inputs]`, of which expert g owns `splits[g]` rows in turn.
@@ -294,7 +305,7 @@ impl Linear {
         Ok(dx.into_f32())
     }
 
-    /// Rounds the master weights into the layer's tensors, at the end of a step.
+    /// Rounds the master weights into the layer's tensors.
     pub fn upload(&mut self) -> Result<()> {
         let stream = &self.engine.stream;
         let weight = self.engine.tensor(&self.weight.shape, &self.weight.values)?;
@@ -304,10 +315,31 @@ impl Linear {
             tensor.write(stream, &bias.values)?;
         }
         let written = stream.record()?;
-        // A step has ended, and with it that of delayed scales.
-        self.recipe.iter_mut().try_for_each(|recipe| recipe.update(stream))?;
         self.times.upload += start.elapsed_until(&written)?.as_secs_f64();
         Ok(())
+    }
+
+    /// Ends a step: the layer gets the new weights, and a recipe its next scales.
+    pub fn end_step(&mut self) -> Result<()> {
+        self.upload()?;
+        let stream = &self.engine.stream;
+        self.recipe.iter_mut().try_for_each(|recipe| Ok(recipe.update(stream)?))
+    }
+
+    /// What the recipe remembers from step to step.
+    pub fn memories(&self) -> Result<Memories> {
+        match &self.recipe {
+            Some(recipe) => memories::of_layer(&self.engine.stream, &self.name, recipe),
+            None => Ok(Memories::new()),
+        }
+    }
+
+    /// Puts the recipe back to where [`Linear::memories`] was called.
+    pub fn restore(&mut self, memories: &Memories) -> Result<()> {
+        match &self.recipe {
+            Some(recipe) => memories::restore(&self.engine.stream, &self.name, recipe, memories),
+            None => Ok(()),
+        }
     }
 
     /// The parameters, weight first.

@@ -14,6 +14,7 @@ mod linear;
 mod load;
 mod log;
 mod loss;
+mod memories;
 mod model;
 mod norm;
 mod parameter;

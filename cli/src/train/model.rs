@@ -8,6 +8,7 @@ use super::data::Batch;
 use super::embedding::Embedding;
 use super::linear::{Bias, Engine, Linear, LinearShape, LinearTimes};
 use super::loss::cross_entropy;
+use super::memories::Memories;
 use super::norm::Norm;
 use super::parameter::Parameter;
 use super::random::Random;
@@ -128,6 +129,25 @@ impl Model {
         self.linears().into_iter().try_for_each(|(_, linear)| linear.upload())
     }
 
+    /// Ends a step: uploads the weights, and recipes make their next scales.
+    pub fn end_step(&mut self) -> Result<()> {
+        self.linears().into_iter().try_for_each(|(_, linear)| linear.end_step())
+    }
+
+    /// What the recipes of all layers remember from step to step.
+    pub fn memories(&mut self) -> Result<Memories> {
+        let mut memories = Memories::new();
+        for (_, linear) in self.linears() {
+            memories.append(&mut linear.memories()?);
+        }
+        Ok(memories)
+    }
+
+    /// Puts all recipes back to where [`Model::memories`] was called.
+    pub fn restore(&mut self, memories: &Memories) -> Result<()> {
+        self.linears().into_iter().try_for_each(|(_, linear)| linear.restore(memories))
+    }
+
     /// Time of the layers, added up by their part in the model.
     pub fn times(&mut self) -> Vec<(&'static str, LinearTimes)> {
         let mut times: Vec<(&'static str, LinearTimes)> = Vec::new();
@@ -161,9 +181,48 @@ impl Model {
 mod tests {
     use grouped_linear::{DType, Device};
 
+    use clap::ValueEnum;
+
+    use super::super::args::RecipeChoice;
     use super::super::args::tests::parse;
     use super::super::data::Text;
     use super::*;
+
+    /// What of the recipes goes into a checkpoint, and whether a recipe that is given it goes on alike.
+    #[test]
+    fn what_recipes_remember_is_all_that_they_go_on_from() {
+        let remembering = [RecipeChoice::Delayed, RecipeChoice::Nvfp4];
+        for &recipe in RecipeChoice::value_variants() {
+            let flags = ["--hidden=32", "--experts=3", "--context=4", "--embedding=8"];
+            let config = Config { recipe, ..parse(&flags).config };
+            let engine =
+                Engine::new(&Device::cpu(), DType::Bf16, recipe.recipe(config.seed)).unwrap();
+            let text = Text::new((0..=255).collect(), config.context, "test".into()).unwrap();
+            let batch = text.batch(&(10..42).collect::<Vec<_>>());
+            let mut model = Model::new(&engine, &config).unwrap();
+            model.train(&batch).unwrap();
+            model.end_step().unwrap();
+
+            let memories = model.memories().unwrap();
+            let bytes: usize = memories.values().map(|memory| memory.values.bytes().len()).sum();
+            assert_eq!(config.memory_bytes(), bytes as u64, "{recipe:?}");
+            assert_eq!(memories.is_empty(), !remembering.contains(&recipe), "{recipe:?}");
+            let first = gradients(&mut model, &batch);
+            model.end_step().unwrap();
+            if remembering.contains(&recipe) {
+                assert_ne!(model.memories().unwrap(), memories, "{recipe:?}");
+                assert_ne!(gradients(&mut model, &batch), first, "{recipe:?}");
+            }
+            model.restore(&memories).unwrap();
+            assert_eq!(model.memories().unwrap(), memories, "{recipe:?}");
+            assert_eq!(gradients(&mut model, &batch), first, "{recipe:?}");
+        }
+    }
+
+    fn gradients(model: &mut Model, batch: &Batch) -> Vec<Vec<f32>> {
+        model.train(batch).unwrap();
+        model.parameters().into_iter().map(|parameter| parameter.gradient.clone()).collect()
+    }
 
     /// A small step along each parameter's gradient changes the loss by the gradient's square.
     #[test]

@@ -62,11 +62,6 @@ impl<'a> Session<'a> {
         config.validate()?;
         let text = Text::load(&args.input, config.context)?;
         let identity = text.identity();
-        ensure!(
-            found.is_none() || config.recipe != RecipeChoice::Delayed,
-            "--resume with --recipe delayed: a checkpoint does not hold the history that the next \
-             scales come from; start a new run, or choose --recipe current"
-        );
         let recipe = config.recipe.recipe(config.seed);
         let engine = Engine::new(&args.device.open()?, config.dtype.into(), recipe)?;
         let mut model = Model::new(&engine, &config)?;
@@ -83,8 +78,12 @@ impl<'a> Session<'a> {
         match &found {
             Some(found) => {
                 check_text(found.state.text, identity)?;
-                found.restore(&path, &mut model.parameters())?;
+                let mut memories = model.memories()?;
+                found.restore(&path, &mut model.parameters(), &mut memories)?;
                 model.upload()?;
+                model
+                    .restore(&memories)
+                    .with_context(|| format!("going on from the checkpoint {}", path.display()))?;
             }
             None => {
                 if let Some(kept) = files::set_aside(&path)? {
@@ -178,7 +177,9 @@ impl<'a> Session<'a> {
         if self.engine.loads_kernels() {
             let start = Instant::now();
             let batch = self.sampler.batch(&self.text, self.step, self.config.batch);
+            let memories = self.model.memories()?;
             self.model.train(&batch)?;
+            self.model.restore(&memories)?;
             self.model.reset_times();
             self.warm_up = start.elapsed();
         }
@@ -199,7 +200,7 @@ impl<'a> Session<'a> {
             outcome.loss
         );
         adamw::update(&mut parameters, &self.config, self.step, norm);
-        self.model.upload()?;
+        self.model.end_step()?;
         self.step += 1;
         self.since_record.add(&outcome, norm, start.elapsed());
         Ok(outcome)
@@ -225,11 +226,14 @@ impl<'a> Session<'a> {
 
     fn save_checkpoint(&mut self) -> Result<()> {
         let state = State { step: self.step, config: self.config.clone(), text: self.identity };
-        checkpoint::save(&checkpoint_path(self.args), &state, &self.model.parameters())
+        let memories = self.model.memories()?;
+        checkpoint::save(&checkpoint_path(self.args), &state, &self.model.parameters(), &memories)
     }
 
-    /// Loss on at most `most` held-out bytes, and where their tokens went.
+    /// Loss on at most `most` held-out bytes, and where their tokens went. Recipes remember nothing of
+    /// it, so that a run ends in the same numbers however often it is looked at.
     fn evaluate(&mut self, most: usize) -> Result<(f64, Load)> {
+        let memories = self.model.memories()?;
         let positions = self.text.held_out_positions(most);
         let (mut sum, mut load) = (0.0, Load::default());
         for positions in positions.chunks(self.config.batch) {
@@ -237,6 +241,7 @@ impl<'a> Session<'a> {
             sum += outcome.loss * positions.len() as f64;
             load.add(&outcome.load);
         }
+        self.model.restore(&memories)?;
         Ok((sum / positions.len() as f64, load))
     }
 
