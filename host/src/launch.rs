@@ -66,7 +66,7 @@ pub(crate) fn mismatch() -> Error {
 }
 
 /// The most kernels that one operation launches.
-pub(crate) const MOST: usize = 5;
+pub(crate) const MOST: usize = 6;
 
 /// Bytes of the largest argument struct in the kernel table.
 const ARGS_BYTES: usize = {

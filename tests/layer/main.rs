@@ -4,6 +4,7 @@
 
 mod accumulate;
 mod buffers;
+mod conversions;
 mod delayed;
 #[path = "../engines.rs"]
 mod engines;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         inferred::TESTS,
         prepare::TESTS,
         recipes::TESTS,
+        conversions::TESTS,
         streams::TESTS,
     ];
     libtest_mimic::run(&Arguments::from_args(), on_engines(&tests.concat())).exit_code()

@@ -5,6 +5,7 @@
 //! `T ≥ Σ m_g` rows of buffer. Outputs are the caller's; rows at and beyond `Σ m_g` keep what they
 //! held. Every function checks all it can on the host before it launches anything.
 
+pub use super::composed::{QuantizeOptions, requantize, split_quantize};
 pub use super::forms::{restore_exact, swizzle};
 pub use super::movement::{DequantizeSink, dequantize, pad, unpad};
 pub use super::quantized::{

@@ -1,8 +1,9 @@
 //! A layer's recipe: what is quantized in forward and backward, what is kept of it, and where.
 
 use super::Config;
+use super::delayed_state::DelayedState;
 use super::movement::{DequantizeSink, dequantize};
-use super::quantized::{DelayedState, QuantizeArgs, QuantizeSource, quantize};
+use super::quantized::{QuantizeArgs, QuantizeSource, quantize};
 use super::random::RandomState;
 use super::weight_cache::Prepare;
 use crate::backend::Stream;

@@ -2,7 +2,9 @@
 
 mod backward;
 mod captured;
+mod composed;
 mod delayed;
+mod delayed_state;
 mod forms;
 mod forward;
 pub mod functional;
@@ -21,13 +23,13 @@ mod weight_cache;
 pub use self::backward::{BackwardOptions, Grads, SelectedGrads};
 pub use self::captured::{Captured, CapturedLayer};
 pub use self::delayed::{PendingWgrad, WgradStore};
+pub use self::delayed_state::DelayedState;
 pub(crate) use self::forward::{BiasMode, CallSpec};
 pub use self::forward::{BiasUse, ForwardOptions, Needs};
 pub use self::infer::LayerSpecs;
 pub use self::low_precision::{
     BackwardPrecision, DelayedStates, LayerRecipe, QuantizeWeights, RecipeBuffers, SavePolicy,
 };
-pub use self::quantized::DelayedState;
 pub use self::random::RandomState;
 pub use self::saved::{Saved, SavedBytes};
 pub use self::sink::{GradSink, RowSink, Wgrad};

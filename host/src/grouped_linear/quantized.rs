@@ -1,21 +1,19 @@
 //! Functional forms in low precision: quantize, and products of quantized tensors.
 
+use super::delayed_state::DelayedState;
 use super::functional::{Accumulate, bias_kind, run};
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
-use crate::numerics::scale::scale_inverse;
 use crate::plan::{
-    BiasKind, Factor, GroupedOperand, HistoryOperands, Operands, Pass, Plan, Problem,
-    QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
-    UpdateScalesOperands, UpdateScalesProblem,
+    BiasKind, Factor, GroupedOperand, Operands, Pass, Plan, Problem, QuantizeOperands,
+    QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
 };
-use crate::recipe::{Accumulation, Blocks, DelayedScaling, ErrorMeasure, Format, ScaleRule};
+use crate::recipe::{Accumulation, ErrorMeasure, ScaleRule};
 use crate::splits::Splits;
 use crate::tensor::{
-    DType, Direction, GroupedTensor, QuantizedCopy, QuantizedTensor, SourceShape, Tensor,
-    missing_copy,
+    DType, GroupedTensor, QuantizedCopy, QuantizedTensor, SourceShape, Tensor, missing_copy,
 };
 
 /// What is quantized.
@@ -199,163 +197,6 @@ fn check_source<'a>(
         (QuantizeSource::Weights(_), _) => Err(Error::invalid(
             "weights were given, the destination is for tokens; use SourceShape::Weights",
         )),
-    }
-}
-
-/// What delayed scaling remembers of one tensor: for each group a scale and the largest magnitudes of
-/// the last steps. Clones are handles to the same memory.
-///
-/// A quantization uses the scale as it is and notes the magnitudes; [`DelayedState::update`] makes the
-/// next scale of them, once a step. Between the two, [`DelayedState::amax`] may be reduced (maximum)
-/// over the ranks that share the tensor. All of it can be recorded in a graph.
-///
-/// Formulas: TransformerEngine's delayed scaling; `scale = max / (amax · 2^margin)`, unchanged where
-/// `amax` is zero or not finite.
-#[derive(Clone, Debug)]
-pub struct DelayedState {
-    recipe: DelayedScaling,
-    dtype: DType,
-    /// `f32[history_len, groups]`; the first line is this step's.
-    history: Tensor,
-    /// `f32[groups]`.
-    scale: Tensor,
-    /// `f32[groups]`.
-    scale_inv: Tensor,
-}
-
-impl DelayedState {
-    /// A state without memories: scales are one.
-    ///
-    /// # Errors
-    /// A history without entries, a margin beyond ±126; out of memory; work is being recorded.
-    pub fn new(
-        stream: &Stream,
-        recipe: DelayedScaling,
-        groups: usize,
-        dtype: DType,
-    ) -> Result<Self> {
-        crate::recipe::Recipe::Delayed(recipe).check()?;
-        let ones = vec![1.0f32; groups];
-        Ok(Self {
-            recipe,
-            dtype,
-            history: Tensor::zeros(stream, &[recipe.history_len, groups], DType::F32)?,
-            scale: Tensor::from_slice(stream, &[groups], &ones)?,
-            scale_inv: Tensor::from_slice(stream, &[groups], &ones)?,
-        })
-    }
-
-    /// Largest magnitudes, `f32[history_len, groups]`: the first line is that of the step that is under
-    /// way, then those of earlier steps follow, the oldest first.
-    pub fn history(&self) -> &Tensor {
-        &self.history
-    }
-
-    /// This step's magnitudes so far, `f32[groups]`: what ranks reduce.
-    ///
-    /// # Errors
-    /// None in a state that [`DelayedState::new`] made.
-    pub fn amax(&self) -> Result<Tensor> {
-        self.history.index(0)
-    }
-
-    /// The scales, `f32[groups]`.
-    pub fn scale(&self) -> &Tensor {
-        &self.scale
-    }
-
-    /// Ends the step: the next scales follow from the history, which moves on by one.
-    ///
-    /// # Errors
-    /// A stream of another device; a driver failure.
-    pub fn update(&mut self, stream: &Stream) -> Result<()> {
-        self.history.check_device("delayed state", stream)?;
-        let problem = UpdateScalesProblem {
-            groups: self.scale.len(),
-            history_len: self.recipe.history_len,
-            format: self.dtype,
-        };
-        let plan = Plan::new(problem.into(), stream.device().target())?;
-        let operands = UpdateScalesOperands {
-            history: self.operands(),
-            choice: self.recipe.choice,
-            margin: self.recipe.margin,
-        };
-        stream.queue().run(&plan, &Operands::UpdateScales(operands))
-    }
-
-    /// Puts the state where another one was, whose [`history`](Self::history) and
-    /// [`scale`](Self::scale) these are, say that of a checkpoint: what follows is the same to the bit.
-    /// All handles see it.
-    ///
-    /// ```
-    /// use grouped_linear::recipe::DelayedScaling;
-    /// use grouped_linear::{DType, DelayedState, Device};
-    /// let stream = Device::cpu().stream()?;
-    /// let recipe = DelayedScaling { history_len: 2, ..DelayedScaling::default() };
-    /// let mut state = DelayedState::new(&stream, recipe, 1, DType::E4m3)?;
-    /// state.restore(&stream, &[3.5, 1.75], &[64.0])?;
-    /// state.update(&stream)?;
-    /// assert_eq!(state.scale().to_f32(&stream)?, [448.0 / 3.5]);
-    /// # Ok::<(), grouped_linear::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Not as many values as history and scales have; a magnitude below zero; a scale that is not above
-    /// zero and finite; a stream of another device, or one that records a graph; then nothing has been
-    /// written. A driver failure.
-    pub fn restore(&mut self, stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
-        self.history.check_device("delayed state", stream)?;
-        for (what, values, tensor) in
-            [("history", history, &self.history), ("scales", scale, &self.scale)]
-        {
-            if values.len() != tensor.len() {
-                return Err(Error::invalid(format!(
-                    "delayed state: {what} of {} values were given, {:?} are needed",
-                    values.len(),
-                    tensor.shape()
-                )));
-            }
-        }
-        // Infinity and NaN are what a tensor that held them leaves behind; scales do not follow them.
-        if let Some(amax) = history.iter().find(|amax| amax.is_sign_negative()) {
-            return Err(Error::invalid(format!(
-                "delayed state: the history has {amax}; magnitudes are not below zero"
-            )));
-        }
-        if let Some(scale) = scale.iter().find(|&&scale| !(scale > 0.0 && scale.is_finite())) {
-            return Err(Error::invalid(format!(
-                "delayed state: a scale is {scale}; scales are above zero and finite"
-            )));
-        }
-        let inverse: Vec<f32> = scale.iter().map(|&scale| scale_inverse(scale)).collect();
-        self.history.write(stream, history)?;
-        self.scale.write(stream, scale)?;
-        self.scale_inv.write(stream, &inverse)
-    }
-
-    fn operands(&self) -> HistoryOperands<'_> {
-        HistoryOperands { history: &self.history, scale: &self.scale, scale_inv: &self.scale_inv }
-    }
-
-    fn check(&self, stream: &Stream, groups: usize, format: Format) -> Result<()> {
-        let own = Format::fp8(self.dtype, Blocks::Tensor);
-        if format != own {
-            return Err(Error::invalid(format!(
-                "delayed state: it was made for {own}; {format} was asked for"
-            )));
-        }
-        self.scale.check("delayed state", &[groups], DType::F32, stream)
-    }
-
-    /// The scale of this step may have changed when a product reads it, so the result keeps its own.
-    fn give_scale_inv(&self, stream: &Stream, destination: &QuantizedTensor) -> Result<()> {
-        let copies = [Direction::Rowwise, Direction::Columnwise];
-        let copy = copies.iter().find_map(|&direction| destination.copy(direction)).cloned();
-        match copy {
-            Some(mut copy) => copy.scale_inv.copy_from(stream, &self.scale_inv),
-            None => Ok(()),
-        }
     }
 }
 

@@ -1,0 +1,105 @@
+//! Functional forms in low precision that are made of others.
+
+use super::functional::{
+    DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, matrix, quantize,
+};
+use super::random::RandomState;
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::recipe::{ErrorMeasure, Format, ScaleRule};
+use crate::splits::Splits;
+use crate::tensor::{Direction, Form, QuantizedSpec, QuantizedTensor, SourceShape, Tensor};
+
+/// How tensors are quantized, whatever they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuantizeOptions<'a> {
+    /// How scales follow from magnitudes (FP8).
+    pub scale: ScaleRule,
+    /// NVFP4: blocks map their largest magnitude to 6 or to 4, by this error; `None`: to 6.
+    pub four_over_six: Option<ErrorMeasure>,
+    /// NVFP4: elements are rounded at random, with numbers drawn from this state.
+    pub random: Option<&'a RandomState>,
+}
+
+impl<'a> QuantizeOptions<'a> {
+    fn args(&self, source: QuantizeSource<'a>) -> QuantizeArgs<'a> {
+        let Self { scale, four_over_six, random } = *self;
+        QuantizeArgs { scale, four_over_six, random, ..QuantizeArgs::new(source) }
+    }
+}
+
+/// Quantizes the rows of `x [T, C]` into a tensor of its own for each split: `splits[i]` rows, one
+/// group. Rows beyond the splits are not read. The copies are those of `forms`, rowwise and columnwise.
+///
+/// Every tensor takes launches of its own, and the splits must be known on the host; [`quantize`] of
+/// all groups into one tensor needs neither, and is what layers do.
+///
+/// ```
+/// use grouped_linear::functional::{QuantizeOptions, split_quantize};
+/// use grouped_linear::recipe::{Blocks, Format};
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let x = Tensor::from_f32(&stream, &[4, 16], DType::Bf16, &[0.5; 64])?;
+/// let format = Format::fp8(DType::E4m3, Blocks::Vector);
+/// let forms = [Some(Form::Codes), None];
+/// let parts = split_quantize(&stream, &x, &[1, 3], format, forms, QuantizeOptions::default())?;
+/// let rows = parts.iter().map(|part| part.spec().source.rows());
+/// assert_eq!(rows.collect::<Vec<_>>(), [1, 3]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+///
+/// # Errors
+/// Splits of more rows than there are, before anything is launched; otherwise as [`quantize`].
+pub fn split_quantize(
+    stream: &Stream,
+    x: &Tensor,
+    splits: &[usize],
+    format: Format,
+    [rowwise, columnwise]: [Option<Form>; 2],
+    options: QuantizeOptions<'_>,
+) -> Result<Vec<QuantizedTensor>> {
+    let (rows, features) = matrix("x", x)?;
+    let wanted = splits.iter().try_fold(0usize, |sum, &split| sum.checked_add(split));
+    if wanted.is_none_or(|wanted| wanted > rows) {
+        return Err(Error::invalid(format!("splits: they are more than the {rows} rows of x")));
+    }
+    let mut first = 0;
+    let mut parts = Vec::with_capacity(splits.len());
+    for &rows in splits {
+        let source = SourceShape::Tokens { rows, features };
+        let spec = QuantizedSpec { groups: 1, source, format, rowwise, columnwise };
+        let mut part = QuantizedTensor::empty(stream, spec)?;
+        let (own, one) = (x.narrow(first, rows)?, Splits::host(&[rows])?);
+        quantize(stream, options.args(QuantizeSource::Tokens(&own, &one)), &mut part)?;
+        parts.push(part);
+        first += rows;
+    }
+    Ok(parts)
+}
+
+/// Makes the copies that `destination` has from the rowwise copy of quantized tokens, say the
+/// columnwise one that the gradient of the weights reads, of tokens that arrive quantized: they are
+/// restored into `scratch [T, C]` (BF16, FP16 or FP32) and quantized again, so they are rounded twice.
+///
+/// # Errors
+/// Tokens of other sizes on the two sides; a source without rowwise copy; otherwise as [`dequantize`]
+/// and [`quantize`].
+pub fn requantize(
+    stream: &Stream,
+    source: &QuantizedTensor,
+    splits: &Splits,
+    options: QuantizeOptions<'_>,
+    scratch: &mut Tensor,
+    destination: &mut QuantizedTensor,
+) -> Result<()> {
+    let (from, to) = (source.spec(), destination.spec());
+    if (from.groups, from.source) != (to.groups, to.source) {
+        return Err(Error::invalid(format!(
+            "destination: it was made for {:?} in {} groups, {:?} in {} is given",
+            to.source, to.groups, from.source, from.groups
+        )));
+    }
+    let sink = DequantizeSink::Tokens(scratch, splits);
+    dequantize(stream, source, Direction::Rowwise, sink)?;
+    quantize(stream, options.args(QuantizeSource::Tokens(scratch, splits)), destination)
+}

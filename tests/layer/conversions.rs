@@ -1,0 +1,124 @@
+//! Quantization of many tensors in one call, and of tokens that are quantized already.
+
+use grouped_linear::conformance::Generator;
+use grouped_linear::functional::{
+    DequantizeSink, QuantizeArgs, QuantizeOptions, QuantizeSource, dequantize, quantize,
+    requantize, split_quantize,
+};
+use grouped_linear::recipe::{BlockShape, Blocks, Format, Nvfp4Format, ScaleRule};
+use grouped_linear::{
+    DType, Direction, Form, QuantizedSpec, QuantizedTensor, Result, SourceShape, Splits, Stream,
+    Tensor,
+};
+
+use crate::engines::Test;
+use crate::exact::same;
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("conversions: a tensor for each split has the numbers of its group", |engine, stream| {
+        split(stream).expect(engine)
+    }),
+    ("conversions: quantized again in the other direction", |engine, stream| {
+        again(stream).expect(engine)
+    }),
+];
+
+const SPLITS: [usize; 4] = [33, 0, 128, 10];
+const ROWS: usize = 180;
+const FEATURES: usize = 160;
+const SCALE: ScaleRule = ScaleRule { power_of_two: true, epsilon: 0.0 };
+
+fn formats() -> [Format; 5] {
+    let fp8 = |blocks| Format::fp8(DType::E4m3, blocks);
+    [
+        fp8(Blocks::Tensor),
+        fp8(Blocks::Vector),
+        fp8(Blocks::Square),
+        Format::Mxfp8 { dtype: DType::E5m2, blocks: BlockShape::Line },
+        Format::Nvfp4(Nvfp4Format::LINES),
+    ]
+}
+
+/// Rows of nobody are not numbers.
+fn tokens(stream: &Stream) -> Result<Tensor> {
+    let mut generator = Generator::new(41);
+    let live: usize = SPLITS.iter().sum();
+    let mut values: Vec<f32> = (0..live * FEATURES).map(|_| generator.value()).collect();
+    values.resize(ROWS * FEATURES, f32::NAN);
+    Tensor::from_f32(stream, &[ROWS, FEATURES], DType::Bf16, &values)
+}
+
+fn restored(
+    stream: &Stream,
+    quantized: &QuantizedTensor,
+    direction: Direction,
+    splits: &[usize],
+) -> Result<Vec<f32>> {
+    let rows = quantized.spec().source.rows();
+    let mut values = Tensor::zeros(stream, &[rows, FEATURES], DType::F32)?;
+    let splits = Splits::host(splits)?;
+    dequantize(stream, quantized, direction, DequantizeSink::Tokens(&mut values, &splits))?;
+    values.to_f32(stream)
+}
+
+fn split(stream: &Stream) -> Result<()> {
+    let x = tokens(stream)?;
+    let forms = [Some(Form::Codes), Some(Form::Codes)];
+    let options = QuantizeOptions { scale: SCALE, ..QuantizeOptions::default() };
+    for format in formats() {
+        let source = SourceShape::Tokens { rows: ROWS, features: FEATURES };
+        let [rowwise, columnwise] = forms;
+        let spec = QuantizedSpec { groups: SPLITS.len(), source, format, rowwise, columnwise };
+        let mut all = QuantizedTensor::empty(stream, spec)?;
+        let splits = Splits::host(&SPLITS)?;
+        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+        quantize(stream, QuantizeArgs { scale: SCALE, ..args }, &mut all)?;
+        let parts = split_quantize(stream, &x, &SPLITS, format, forms, options)?;
+        assert_eq!(parts.len(), SPLITS.len());
+        for direction in [Direction::Rowwise, Direction::Columnwise] {
+            let all = restored(stream, &all, direction, &SPLITS)?;
+            let mut first = 0;
+            for (part, rows) in parts.iter().zip(SPLITS) {
+                let got = restored(stream, part, direction, &[rows])?;
+                let want = &all[first * FEATURES..(first + rows) * FEATURES];
+                same(format!("{format}, {direction:?}, {rows} rows"), &got, want);
+                first += rows;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn again(stream: &Stream) -> Result<()> {
+    let x = tokens(stream)?;
+    let splits = Splits::host(&SPLITS)?;
+    let options = QuantizeOptions { scale: SCALE, ..QuantizeOptions::default() };
+    for format in formats() {
+        let source = SourceShape::Tokens { rows: ROWS, features: FEATURES };
+        let spec = |rowwise, columnwise| QuantizedSpec {
+            groups: SPLITS.len(),
+            source,
+            format,
+            rowwise,
+            columnwise,
+        };
+        let mut rowwise = QuantizedTensor::empty(stream, spec(Some(Form::Codes), None))?;
+        let args = |source| QuantizeArgs { scale: SCALE, ..QuantizeArgs::new(source) };
+        quantize(stream, args(QuantizeSource::Tokens(&x, &splits)), &mut rowwise)?;
+        let mut scratch = Tensor::zeros(stream, &[ROWS, FEATURES], DType::F32)?;
+        let mut columnwise = QuantizedTensor::empty(stream, spec(None, Some(Form::Codes)))?;
+        requantize(stream, &rowwise, &splits, options, &mut scratch, &mut columnwise)?;
+
+        // By hand, from the numbers that the rowwise copy stands for.
+        let once = restored(stream, &rowwise, Direction::Rowwise, &SPLITS)?;
+        let once = Tensor::from_f32(stream, &[ROWS, FEATURES], DType::F32, &once)?;
+        let mut want = QuantizedTensor::empty(stream, spec(None, Some(Form::Codes)))?;
+        quantize(stream, args(QuantizeSource::Tokens(&once, &splits)), &mut want)?;
+        let [got, want] =
+            [&columnwise, &want].map(|own| restored(stream, own, Direction::Columnwise, &SPLITS));
+        let (got, want) = (got?, want?);
+        same(format!("{format}"), &got, &want);
+        assert!(got.iter().any(|&value| value != 0.0), "{format}: nothing was written");
+    }
+    Ok(())
+}
