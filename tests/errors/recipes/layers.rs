@@ -1,0 +1,249 @@
+//! Recipes of layers, and their weights.
+
+use grouped_linear::recipe::{BlockScaling, Blocks, DelayedScaling, Recipe};
+use grouped_linear::{
+    BiasUse, Config, DType, DelayedState, DeviceKind, Error, ForwardOptions, GroupedLinear,
+    GroupedTensor, KernelChoice, LayerRecipe, QuantizeWeights, RecipeBuffers, Result, SavePolicy,
+    Splits, Stream, Tensor, WeightCache,
+};
+
+use super::{
+    BOTH, COLUMNWISE, CONFIG, CURRENT, E4M3, E5M2, K, N, ROWWISE, SQUARES, UNSUPPORTED, grouped,
+    tokens, weights, zeros,
+};
+use crate::fitting::{GROUPS, ROWS};
+use crate::{INVALID, Refusal};
+
+pub(super) fn current(stream: &Stream) -> Result<LayerRecipe> {
+    LayerRecipe::new(stream, CONFIG, CURRENT)
+}
+
+pub(super) fn delayed(stream: &Stream) -> Result<LayerRecipe> {
+    LayerRecipe::new(stream, CONFIG, Recipe::Delayed(DelayedScaling::default()))
+}
+
+pub(super) fn block(stream: &Stream, change: impl FnOnce(&mut BlockScaling)) -> Result<()> {
+    let mut block = BlockScaling::default();
+    change(&mut block);
+    LayerRecipe::new(stream, CONFIG, Recipe::Block(block)).map(drop)
+}
+
+pub(super) fn of_config(stream: &Stream, change: impl FnOnce(&mut Config)) -> Result<()> {
+    let mut config = CONFIG;
+    change(&mut config);
+    LayerRecipe::new(stream, config, CURRENT).map(drop)
+}
+
+pub(super) const RECIPES: &[Refusal] = &[
+    ("in_features in no multiple of 16", "is 24, FP8 needs a multiple of 16", UNSUPPORTED, |s| {
+        of_config(s, |config| config.in_features = 24)
+    }),
+    ("out_features in no multiple of 16", "is 40, FP8 needs a multiple of 16", UNSUPPORTED, |s| {
+        of_config(s, |config| config.out_features = 40)
+    }),
+    ("a recipe without features", "features is 0", INVALID, |s| {
+        of_config(s, |config| config.in_features = 0)
+    }),
+    ("a recipe without groups", "0 groups were asked for", INVALID, |s| {
+        of_config(s, |config| config.groups = 0)
+    }),
+    ("a recipe for integers", "source: element type i32", INVALID, |s| {
+        of_config(s, |config| config.dtype = DType::I32)
+    }),
+    ("an epsilon below zero", "epsilon is -1", INVALID, |s| {
+        block(s, |block| block.scale.epsilon = -1.0)
+    }),
+    ("a history without steps", "the history has 0 steps", INVALID, |s| {
+        let recipe = DelayedScaling { history_len: 0, ..DelayedScaling::default() };
+        LayerRecipe::new(s, CONFIG, Recipe::Delayed(recipe)).map(drop)
+    }),
+    ("a margin beyond all numbers", "the margin is 127", INVALID, |s| {
+        let recipe = DelayedScaling { margin: 127, ..DelayedScaling::default() };
+        DelayedState::new(s, recipe, GROUPS, DType::E4m3).map(drop)
+    }),
+    ("squares on both sides", "both operands of a product have square blocks", UNSUPPORTED, |s| {
+        block(s, |block| block.input = Blocks::Square)
+    }),
+    ("squares on both sides of dx", "both operands of a product have square", UNSUPPORTED, |s| {
+        block(s, |block| block.grad_output = Blocks::Square)
+    }),
+    ("a tensor's one scale among blocks", "use Recipe::Current", INVALID, |s| {
+        block(s, |block| block.weight = Blocks::Tensor)
+    }),
+    ("tokens kept, with delayed scales", "when its scales have moved on", UNSUPPORTED, |s| {
+        delayed(s)?.with_save(SavePolicy::Original).map(drop)
+    }),
+    ("a longer history than the state's", "history of 6 values were given", INVALID, |s| {
+        restore(s, &[1.0; 3 * GROUPS], &[1.0; GROUPS])
+    }),
+    ("a scale too few", "scales of 1 values were given, [2] are needed", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0; GROUPS - 1])
+    }),
+    ("a magnitude below zero", "the history has -1; magnitudes", INVALID, |s| {
+        restore(s, &[0.0, 1.0, -1.0, f32::NAN], &[1.0; GROUPS])
+    }),
+    // Its bits are above those of every number.
+    ("zero below zero", "the history has -0; magnitudes", INVALID, |s| {
+        restore(s, &[0.0, 1.0, f32::INFINITY, -0.0], &[1.0; GROUPS])
+    }),
+    ("a scale of zero", "a scale is 0; scales are", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0, 0.0])
+    }),
+    ("a scale that is no number", "a scale is NaN; scales are", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0, f32::NAN])
+    }),
+    ("an infinite scale", "a scale is inf; scales are", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0, f32::INFINITY])
+    }),
+    ("a history of BF16", "delayed state: element type bf16", INVALID, |s| {
+        DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::Bf16)?.update(s)
+    }),
+];
+
+/// Restores a state of two steps, which must stay as it was.
+fn restore(stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
+    let recipe = DelayedScaling { history_len: 2, ..DelayedScaling::default() };
+    let mut state = DelayedState::new(stream, recipe, GROUPS, DType::E4m3)?;
+    let refused = state.restore(stream, history, scale);
+    assert_eq!(state.history().to_f32(stream)?, [0.0; 2 * GROUPS]);
+    assert_eq!(state.scale().to_f32(stream)?, [1.0; GROUPS]);
+    refused
+}
+
+pub(super) fn layer(stream: &Stream) -> Result<GroupedLinear> {
+    GroupedLinear::new(stream, CONFIG, grouped(stream, &[GROUPS, N, K])?, None)
+}
+
+/// Forward of a fitting layer, with options that may not fit.
+pub(super) fn forward(stream: &Stream, recipe: &LayerRecipe) -> Result<()> {
+    forward_with(stream, ForwardOptions { recipe: Some(recipe), ..ForwardOptions::default() })
+}
+
+pub(super) fn forward_with(stream: &Stream, options: ForwardOptions<'_>) -> Result<()> {
+    let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
+    layer(stream)?.forward(stream, &x, &splits, options).map(drop)
+}
+
+pub(super) const LAYERS: &[Refusal] = &[
+    ("the recipe of another layer", "the recipe was made for a layer of", INVALID, |s| {
+        let config = Config { out_features: 64, ..CONFIG };
+        forward(s, &LayerRecipe::new(s, config, CURRENT)?)
+    }),
+    ("the recipe of a layer in FP16", "the recipe was made for a layer of", INVALID, |s| {
+        let config = Config { dtype: DType::F16, ..CONFIG };
+        forward(s, &LayerRecipe::new(s, config, CURRENT)?)
+    }),
+    ("the readable kernel", "KernelChoice::Simt was asked for with a recipe", UNSUPPORTED, |s| {
+        let (recipe, kernel) = (&current(s)?, KernelChoice::Simt);
+        let options = ForwardOptions { recipe: Some(recipe), kernel, ..Default::default() };
+        forward_with(s, options)
+    }),
+    ("row scales for no bias, in FP8", "without a bias", INVALID, |s| {
+        let (recipe, scales) = (&current(s)?, Tensor::zeros(s, &[ROWS], DType::F32)?);
+        let bias = BiasUse::RowScaled(&scales);
+        forward_with(s, ForwardOptions { recipe: Some(recipe), bias, ..Default::default() })
+    }),
+    ("y of other width, in FP8", "y: shape [6, 32]", INVALID, |s| {
+        let (recipe, x) = (&current(s)?, zeros(s, &[ROWS, K])?);
+        let options = ForwardOptions { recipe: Some(recipe), ..ForwardOptions::default() };
+        let mut y = zeros(s, &[ROWS, K])?;
+        let splits = Splits::host(&[2, 3])?;
+        layer(s)?.forward_into(s, &x, &splits, options, &mut y).map(drop)
+    }),
+    ("more rows than x has, in FP8", "7 rows, but the token", Error::is_bad_splits, |s| {
+        let (recipe, x) = (&current(s)?, zeros(s, &[ROWS, K])?);
+        let options = ForwardOptions { recipe: Some(recipe), ..ForwardOptions::default() };
+        layer(s)?.forward(s, &x, &Splits::host(&[4, 3])?, options).map(drop)
+    }),
+    ("buffers for fewer rows", "the recipe's buffers were made for", INVALID, |s| {
+        let buffers = RecipeBuffers::new(s, &current(s)?, ROWS - 1)?;
+        forward(s, &current(s)?.with_buffers(buffers))
+    }),
+    ("buffers of another recipe", "the recipe's buffers were made for", INVALID, |s| {
+        let block = LayerRecipe::new(s, CONFIG, Recipe::Block(BlockScaling::default()))?;
+        let buffers = RecipeBuffers::new(s, &block, ROWS)?;
+        forward(s, &current(s)?.with_buffers(buffers))
+    }),
+];
+
+/// Refreshes quantized weights from masters of this shape and type.
+pub(super) fn refresh(stream: &Stream, shape: &[usize], dtype: DType) -> Result<()> {
+    let prepare = QuantizeWeights { recipe: current(stream)?, master: DType::F32 };
+    let master = GroupedTensor::packed(Tensor::zeros(stream, shape, dtype)?)?;
+    WeightCache::new(stream, prepare)?.refresh(stream, &master, 1).map(drop)
+}
+
+pub(super) const WEIGHTS: &[Refusal] = &[
+    ("weights in blocks for one scale", "quantized weights: ", INVALID, |s| {
+        current(s)?.with_weights(weights(s, SQUARES, BOTH)?).map(drop)
+    }),
+    ("weights in E5M2", "quantized weights: ", INVALID, |s| {
+        current(s)?.with_weights(weights(s, E5M2, BOTH)?).map(drop)
+    }),
+    ("tokens for weights", "quantized weights: ", INVALID, |s| {
+        current(s)?.with_weights(tokens(s, K, E4M3, BOTH)?).map(drop)
+    }),
+    ("no rowwise weights", "weights: the rowwise copy is needed", INVALID, |s| {
+        forward(s, &current(s)?.with_weights(weights(s, E4M3, COLUMNWISE)?)?)
+    }),
+    ("no columnwise weights, for dx", "weights: the columnwise copy is needed", INVALID, |s| {
+        forward(s, &current(s)?.with_weights(weights(s, E4M3, ROWWISE)?)?)
+    }),
+    ("delayed scales in a cache", "delayed scales move with every step", UNSUPPORTED, |s| {
+        let prepare = QuantizeWeights { recipe: delayed(s)?, master: DType::F32 };
+        WeightCache::new(s, prepare).map(drop)
+    }),
+    ("a cache of integers' FP8", "source: element type i32", INVALID, |s| {
+        let prepare = QuantizeWeights { recipe: current(s)?, master: DType::I32 };
+        WeightCache::new(s, prepare).map(drop)
+    }),
+    (
+        "master weights of another type, for FP8",
+        "master weights: element type bf16",
+        INVALID,
+        |s| refresh(s, &[GROUPS, N, K], DType::Bf16),
+    ),
+    ("transposed master weights, for FP8", "source: shape [32, 48]", INVALID, |s| {
+        refresh(s, &[GROUPS, K, N], DType::F32)
+    }),
+    ("master weights for more groups, for FP8", "source: 3 groups", INVALID, |s| {
+        refresh(s, &[GROUPS + 1, N, K], DType::F32)
+    }),
+];
+
+/// Neither y, nor the magnitudes that the next scales are made of.
+pub(super) fn nothing_written(stream: &Stream) -> Result<()> {
+    let (layer, x) =
+        (layer(stream)?, Tensor::from_f32(stream, &[ROWS, K], DType::Bf16, &[2.0; ROWS * K])?);
+    let sevens = [7.0; ROWS * N];
+    for copies in [ROWWISE, COLUMNWISE] {
+        let recipe = delayed(stream)?.with_weights(weights(stream, E4M3, copies)?)?;
+        let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+        let mut y = Tensor::from_f32(stream, &[ROWS, N], DType::Bf16, &sevens)?;
+        let splits = Splits::host(&[2, 3])?;
+        let outcome = layer.forward_into(stream, &x, &splits, options, &mut y);
+        assert!(outcome.is_err(), "{copies:?}");
+        assert_eq!(y.to_f32(stream)?, sevens, "{copies:?}");
+        let amax = recipe.delayed().expect("states").input.amax()?;
+        assert_eq!(amax.to_f32(stream)?, [0.0; GROUPS], "{copies:?}");
+    }
+    // Outputs that only the product, which comes last, would refuse.
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    let arena = Tensor::from_f32(stream, &[ROWS * N + 1], DType::Bf16, &[2.0; ROWS * N + 1])?;
+    let part = |start, columns| arena.narrow(start, ROWS * columns)?.reshape(&[ROWS, columns]);
+    for (what, x, y) in [
+        ("integers", x.clone(), Some(Tensor::zeros(stream, &[ROWS, N], DType::I32)?)),
+        ("over the tokens", part(0, K)?, Some(part(0, N)?)),
+        ("between 16 bytes", x, gpu.then(|| part(1, N)).transpose()?),
+    ] {
+        let Some(mut y) = y else { continue };
+        let recipe = delayed(stream)?;
+        let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+        let splits = Splits::host(&[2, 3])?;
+        let outcome = layer.forward_into(stream, &x, &splits, options, &mut y);
+        assert!(outcome.is_err_and(|error| error.is_invalid_argument()), "{what}");
+        let amax = recipe.delayed().expect("states").input.amax()?;
+        assert_eq!(amax.to_f32(stream)?, [0.0; GROUPS], "{what}");
+    }
+    Ok(())
+}

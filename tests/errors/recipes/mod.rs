@@ -1,0 +1,108 @@
+//! What recipes, quantization and products of quantized tensors refuse.
+
+mod copies;
+mod layers;
+mod products;
+mod quantizations;
+
+use grouped_linear::recipe::{Blocks, CurrentScaling, Format, Fp8Types, Recipe, ScaleRule};
+use grouped_linear::{
+    Config, DType, Error, Factor, Form, GroupedTensor, QuantizedSpec, QuantizedTensor,
+    RecipeBuffers, Result, SourceShape, Stream, Tensor,
+};
+
+use self::copies::{COPIES, from_copy};
+use self::layers::{
+    LAYERS, RECIPES, WEIGHTS, block, current, delayed, forward, nothing_written, of_config, refresh,
+};
+use self::products::{FAST, PRODUCTS, PROMOTED, Products};
+use self::quantizations::{
+    QUANTIZATIONS, misplaced, quantize_delayed, quantize_summing, quantize_tokens, quantize_under,
+};
+use crate::engines::Test;
+use crate::fitting::{GROUPS, ROWS};
+use crate::{Question, refused};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("recipes that cannot be are refused", |e, s| refused(RECIPES, e, s)),
+    ("what does not fit the recipe is refused", |e, s| refused(LAYERS, e, s)),
+    ("quantized weights that do not fit are refused", |e, s| refused(WEIGHTS, e, s)),
+    ("quantizations that do not fit are refused", |e, s| refused(QUANTIZATIONS, e, s)),
+    ("quantized operands that do not fit are refused", |e, s| refused(PRODUCTS, e, s)),
+    ("quantized memory that does not fit is refused", |e, s| refused(COPIES, e, s)),
+    ("quantized operands that fit are not refused", |engine, s| fitting(s).expect(engine)),
+    ("a refused recipe writes nothing", |engine, s| nothing_written(s).expect(engine)),
+    ("a quantization between 16 bytes is refused by kernels only", misplaced),
+];
+
+const UNSUPPORTED: Question = Error::is_unsupported;
+const K: usize = 32;
+const N: usize = 48;
+const CONFIG: Config =
+    Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::Bf16 };
+const CURRENT: Recipe = Recipe::Current(CurrentScaling {
+    types: Fp8Types::Hybrid,
+    scale: ScaleRule { power_of_two: false, epsilon: 0.0 },
+});
+
+fn zeros(stream: &Stream, shape: &[usize]) -> Result<Tensor> {
+    Tensor::zeros(stream, shape, DType::Bf16)
+}
+
+fn grouped(stream: &Stream, shape: &[usize]) -> Result<GroupedTensor> {
+    GroupedTensor::packed(zeros(stream, shape)?)
+}
+
+const E4M3: Format = Format::fp8(DType::E4m3, Blocks::Tensor);
+const VECTORS: Format = Format::fp8(DType::E4m3, Blocks::Vector);
+const SQUARES: Format = Format::fp8(DType::E4m3, Blocks::Square);
+const E5M2: Format = Format::fp8(DType::E5m2, Blocks::Tensor);
+const BOTH: [bool; 2] = [true; 2];
+const ROWWISE: [bool; 2] = [true, false];
+const COLUMNWISE: [bool; 2] = [false, true];
+
+fn spec(source: SourceShape, format: Format, copies: [bool; 2]) -> QuantizedSpec {
+    let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(Form::Codes));
+    QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise }
+}
+
+/// Contents unspecified; refused before they are read.
+fn tokens(
+    stream: &Stream,
+    features: usize,
+    format: Format,
+    copies: [bool; 2],
+) -> Result<QuantizedTensor> {
+    let source = SourceShape::Tokens { rows: ROWS, features };
+    QuantizedTensor::empty(stream, spec(source, format, copies))
+}
+
+fn weights(stream: &Stream, format: Format, copies: [bool; 2]) -> Result<QuantizedTensor> {
+    let source = SourceShape::Weights { rows: N, columns: K };
+    QuantizedTensor::empty(stream, spec(source, format, copies))
+}
+
+/// Otherwise the tables might refuse for a reason that they do not name.
+fn fitting(stream: &Stream) -> Result<()> {
+    for (side, other) in [(E4M3, E4M3), (VECTORS, SQUARES), (VECTORS, VECTORS)] {
+        let own = Products::of(stream, side, other, BOTH)?;
+        own.fprop(stream, PROMOTED)?;
+        own.dgrad(stream)?;
+        own.wgrad(stream)?;
+    }
+    let (own, alpha) = (Products::new(stream)?, Tensor::zeros(stream, &[GROUPS], DType::F32)?);
+    own.fprop(stream, FAST)?;
+    let dw = grouped(stream, &[GROUPS, N, K])?;
+    own.wgrad_into(stream, dw, Factor::PerGroup(&alpha))?;
+    quantize_tokens(stream, &zeros(stream, &[ROWS, K])?, tokens(stream, K, VECTORS, BOTH)?)?;
+    quantize_under(stream, &Tensor::zeros(stream, &[1], DType::I32)?)?;
+    quantize_delayed(stream, E4M3, GROUPS, DType::E4m3)?;
+    quantize_summing(stream, grouped(stream, &[GROUPS, K])?)?;
+    refresh(stream, &[GROUPS, N, K], DType::F32)?;
+    from_copy(stream, ROWWISE, |_| Ok(()))?;
+    of_config(stream, |_| ())?;
+    block(stream, |_| ())?;
+    forward(stream, &delayed(stream)?)?;
+    let buffers = RecipeBuffers::new(stream, &current(stream)?, ROWS)?;
+    forward(stream, &current(stream)?.with_buffers(buffers))
+}

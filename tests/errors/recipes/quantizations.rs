@@ -1,0 +1,173 @@
+//! Quantization.
+
+use grouped_linear::functional::{DbiasSink, QuantizeArgs, QuantizeSource, quantize};
+use grouped_linear::plan::{Plan, QuantizeProblem, ScaleSource, Target};
+use grouped_linear::recipe::{DelayedScaling, Format};
+use grouped_linear::{
+    Accumulate, DType, DelayedState, DeviceKind, Direction, GroupedTensor, QuantizedCopy,
+    QuantizedTensor, Result, SourceShape, Splits, Stream, Tensor,
+};
+
+use super::{
+    BOTH, E4M3, K, N, ROWWISE, UNSUPPORTED, VECTORS, grouped, spec, tokens, weights, zeros,
+};
+use crate::fitting::{GROUPS, ROWS};
+use crate::{INVALID, Refusal};
+
+/// Quantizes fitting tokens under a flag.
+pub(super) fn quantize_under(stream: &Stream, flag: &Tensor) -> Result<()> {
+    let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
+    let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+    let args = QuantizeArgs { skip: Some(flag), ..args };
+    quantize(stream, args, &mut tokens(stream, K, E4M3, BOTH)?)
+}
+
+/// Quantizes fitting tokens with the scales of a history.
+pub(super) fn quantize_delayed(
+    stream: &Stream,
+    format: Format,
+    groups: usize,
+    dtype: DType,
+) -> Result<()> {
+    let state = DelayedState::new(stream, DelayedScaling::default(), groups, dtype)?;
+    let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
+    let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+    let args = QuantizeArgs { delayed: Some(&state), ..args };
+    quantize(stream, args, &mut tokens(stream, K, format, BOTH)?)
+}
+
+/// Quantizes fitting tokens and sums their columns.
+pub(super) fn quantize_summing(stream: &Stream, mut db: GroupedTensor) -> Result<()> {
+    let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
+    let dbias = Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite });
+    let args = QuantizeArgs { dbias, ..QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits)) };
+    quantize(stream, args, &mut tokens(stream, K, E4M3, BOTH)?)
+}
+
+/// Quantizes these tokens of two and three rows.
+pub(super) fn quantize_tokens(stream: &Stream, x: &Tensor, mut to: QuantizedTensor) -> Result<()> {
+    let splits = Splits::host(&[2, 3])?;
+    quantize(stream, QuantizeArgs::new(QuantizeSource::Tokens(x, &splits)), &mut to)
+}
+
+pub(super) const QUANTIZATIONS: &[Refusal] = &[
+    ("tokens into weights", "tokens were given, the destination is for weights", INVALID, |s| {
+        quantize_tokens(s, &zeros(s, &[ROWS, K])?, weights(s, E4M3, BOTH)?)
+    }),
+    ("weights into tokens", "weights were given, the destination is for tokens", INVALID, |s| {
+        let source = grouped(s, &[GROUPS, N, K])?;
+        let args = QuantizeArgs::new(QuantizeSource::Weights(&source));
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("fewer tokens than the destination", "source: shape [5, 32]", INVALID, |s| {
+        quantize_tokens(s, &zeros(s, &[ROWS - 1, K])?, tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("integers", "source: element type i32", INVALID, |s| {
+        let x = Tensor::zeros(s, &[ROWS, K], DType::I32)?;
+        quantize_tokens(s, &x, tokens(s, K, VECTORS, BOTH)?)
+    }),
+    ("tokens of 24 features", "features is 24, FP8 needs a multiple of 16", UNSUPPORTED, |s| {
+        quantize_tokens(s, &zeros(s, &[ROWS, 24])?, tokens(s, 24, VECTORS, ROWWISE)?)
+    }),
+    ("splits that are too long", "3 were given", INVALID, |s| {
+        let x = zeros(s, &[ROWS, K])?;
+        let splits = Splits::host(&[2, 3, 0])?;
+        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("a flag of two", "skip: shape [2]", INVALID, |s| {
+        quantize_under(s, &Tensor::zeros(s, &[2], DType::I32)?)
+    }),
+    ("a flag in 64 bits", "skip: element type i64", INVALID, |s| {
+        quantize_under(s, &Tensor::zeros(s, &[1], DType::I64)?)
+    }),
+    ("a flag and a history", "skip: a flag was given with a history", UNSUPPORTED, |s| {
+        let state = DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::E4m3)?;
+        let (x, splits) = (zeros(s, &[ROWS, K])?, Splits::host(&[2, 3])?);
+        let flag = Tensor::zeros(s, &[1], DType::I32)?;
+        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+        let args = QuantizeArgs { delayed: Some(&state), skip: Some(&flag), ..args };
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("a flag and db", "skip: a flag was given with a history or with db", UNSUPPORTED, |s| {
+        let (x, splits) = (zeros(s, &[ROWS, K])?, Splits::host(&[2, 3])?);
+        let (flag, mut db) = (Tensor::zeros(s, &[1], DType::I32)?, grouped(s, &[GROUPS, K])?);
+        let dbias = Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite });
+        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+        let args = QuantizeArgs { dbias, skip: Some(&flag), ..args };
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("a history of another type", "delayed state: it was made for e5m2", INVALID, |s| {
+        quantize_delayed(s, E4M3, GROUPS, DType::E5m2)
+    }),
+    ("a history for blocks", "1 x 128 was asked for", INVALID, |s| {
+        quantize_delayed(s, VECTORS, GROUPS, DType::E4m3)
+    }),
+    ("a history for more groups", "delayed state: shape [3]", INVALID, |s| {
+        quantize_delayed(s, E4M3, GROUPS + 1, DType::E4m3)
+    }),
+    ("blocks of given scales, planned", "delayed scales are one for each group", INVALID, |_| {
+        let destination = spec(SourceShape::Tokens { rows: ROWS, features: K }, VECTORS, BOTH);
+        let scales = ScaleSource::Given;
+        let problem = QuantizeProblem { scales, ..QuantizeProblem::new(destination, DType::Bf16) };
+        Plan::new(problem.into(), Target::CPU).map(drop)
+    }),
+    ("db of other length, in FP8", "db: shape [48]", INVALID, |s| {
+        quantize_summing(s, grouped(s, &[GROUPS, N])?)
+    }),
+    ("db of integers, in FP8", "db: element type i64", INVALID, |s| {
+        let db = Tensor::zeros(s, &[GROUPS, K], DType::I64)?;
+        quantize_summing(s, GroupedTensor::packed(db)?)
+    }),
+    ("db of weights", "db is summed over tokens", INVALID, |s| {
+        let (source, mut db) = (grouped(s, &[GROUPS, N, K])?, grouped(s, &[GROUPS, K])?);
+        let dbias = Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite });
+        let args = QuantizeArgs { dbias, ..QuantizeArgs::new(QuantizeSource::Weights(&source)) };
+        quantize(s, args, &mut weights(s, E4M3, BOTH)?)
+    }),
+    ("db over the tokens", "the output overlaps an input", INVALID, |s| {
+        let x = zeros(s, &[ROWS, K])?;
+        let mut db = GroupedTensor::packed(x.narrow(0, GROUPS)?)?;
+        let splits = Splits::host(&[2, 3])?;
+        let dbias = Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite });
+        let args = QuantizeArgs { dbias, ..QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits)) };
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("both copies in one place", "overlap one another", INVALID, |s| {
+        let own = weights(s, VECTORS, ROWWISE)?;
+        let copy = own.copy(Direction::Rowwise).expect("rowwise").clone();
+        let want = spec(own.spec().source, VECTORS, BOTH).copy(Direction::Columnwise);
+        let data = copy.data.reshape(&want.data.shape)?;
+        let scale_inv = want.scale_inv.empty(s)?;
+        let columnwise = Some(QuantizedCopy { data, scale_inv, amax: None });
+        let spec = spec(own.spec().source, VECTORS, BOTH);
+        let mut both = QuantizedTensor::from_copies(s, spec, Some(copy), columnwise)?;
+        let source = grouped(s, &[GROUPS, N, K])?;
+        quantize(s, QuantizeArgs::new(QuantizeSource::Weights(&source)), &mut both)
+    }),
+    ("no memory for scales", "it has no memory for scales", INVALID, |s| {
+        let own = tokens(s, K, E4M3, ROWWISE)?;
+        let copy = own.copy(Direction::Rowwise).cloned();
+        let to = QuantizedTensor::from_copies(s, own.spec(), copy, None)?;
+        quantize_tokens(s, &zeros(s, &[ROWS, K])?, to)
+    }),
+];
+
+/// The source starts one element late.
+pub(super) fn misplaced(engine: &str, stream: &Stream) {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    let attempt = |late: usize| -> Result<()> {
+        let arena = zeros(stream, &[ROWS * K + 8])?;
+        let x = arena.narrow(late, ROWS * K)?.reshape(&[ROWS, K])?;
+        quantize_tokens(stream, &x, tokens(stream, K, VECTORS, BOTH)?)
+    };
+    attempt(0).expect(engine);
+    attempt(8).expect(engine);
+    match attempt(1) {
+        Ok(()) => assert!(!gpu, "{engine}: was not refused"),
+        Err(error) => {
+            assert!(gpu && error.is_invalid_argument(), "{engine}: {error:?}");
+            assert!(error.to_string().contains("multiple of 16 bytes"), "{engine}: {error}");
+        }
+    }
+}
