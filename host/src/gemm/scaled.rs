@@ -9,11 +9,11 @@ use grouped_linear_kernels::variants::{Role, Tile};
 
 use super::{NO_MAP, check_alignment, exact_maps, plain_args};
 use crate::backend::{Launcher, MapDescriptor};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
 use crate::plan::{LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands, ScaledGemmProblem};
 use crate::recipe::{Blocks, Format, Scope};
-use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape};
+use crate::tensor::{DType, Direction, Form, QuantizedCopy, QuantizedSpec, SourceShape};
 
 /// Bytes of the innermost box dimension, the span of the swizzle: as many elements.
 const SWIZZLE_ELEMENTS: u32 = 128;
@@ -70,6 +70,7 @@ fn exact_args(
     operands: &ScaledGemmOperands<'_>,
     plain: GemmArgs,
 ) -> Result<GemmArgs> {
+    check_exact(problem.pass, operands)?;
     check_alignment(&operands.d, operands.bias)?;
     let unscaled = problem.unscaled();
     let (a_map, b_map) = exact_maps(launcher, &unscaled, &operands.a.data, &operands.b.data)?;
@@ -80,6 +81,28 @@ fn exact_args(
         _ => (0, 0.0),
     };
     Ok(GemmArgs { a_map, b_map, row_scales, row_scale_factor, ..plain })
+}
+
+/// Refuses codes: the kernel would take their bytes for numbers in BF16, and read beyond them.
+fn check_exact(pass: Pass, operands: &ScaledGemmOperands<'_>) -> Result<()> {
+    let names = match pass {
+        Pass::Fprop => ["x", "weights"],
+        Pass::Dgrad => ["dy", "weights"],
+        Pass::Wgrad => ["dy", "x"],
+    };
+    for (name, side) in names.into_iter().zip([operands.a_side(pass), operands.b_side(pass)]) {
+        let form = side.spec.form(side.direction);
+        if form != Some(Form::Exact) {
+            return Err(Error::unsupported(format!(
+                "{name}: the copy in {} is in {:?}, this GPU multiplies it as exact numbers; \
+                 quantize into Form::Exact, or make them of the codes with \
+                 functional::restore_exact",
+                side.spec.format,
+                form.unwrap_or_default(),
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// One operand: the copy that runs along the reduction.

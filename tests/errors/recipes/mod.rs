@@ -1,9 +1,12 @@
 //! What recipes, quantization and products of quantized tensors refuse.
 
 mod copies;
+mod exact;
+mod forms;
 mod layers;
 mod products;
 mod quantizations;
+mod small_blocks;
 
 use grouped_linear::recipe::{Blocks, CurrentScaling, Format, Fp8Types, Recipe, ScaleRule};
 use grouped_linear::{
@@ -33,6 +36,26 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("quantized operands that fit are not refused", |engine, s| fitting(s).expect(engine)),
     ("a refused recipe writes nothing", |engine, s| nothing_written(s).expect(engine)),
     ("a quantization between 16 bytes is refused by kernels only", misplaced),
+    ("recipes of small blocks that cannot be are refused", |e, s| {
+        refused(small_blocks::RECIPES, e, s)
+    }),
+    ("quantizations to small blocks that do not fit are refused", |e, s| {
+        refused(small_blocks::QUANTIZATIONS, e, s)
+    }),
+    ("memory of small blocks that does not fit is refused", |e, s| {
+        refused(small_blocks::COPIES, e, s)
+    }),
+    ("small blocks between 16 bytes are refused by kernels only", small_blocks::misplaced),
+    ("products of small blocks that do not fit are refused", |e, s| refused(exact::PRODUCTS, e, s)),
+    ("codes are multiplied by the CPU only", exact::codes),
+    ("exact numbers that cannot be made are refused", |e, s| refused(forms::EXACT_NUMBERS, e, s)),
+    ("orders of scales that do not fit are refused", |e, s| refused(forms::ORDERS, e, s)),
+    ("codes that cannot be restored are refused", |e, s| refused(forms::RESTORED, e, s)),
+    ("small blocks that fit are not refused", |engine, s| {
+        small_blocks::fitting(s).expect(engine);
+        exact::fitting(s).expect(engine);
+        forms::fitting(s).expect(engine);
+    }),
 ];
 
 const UNSUPPORTED: Question = Error::is_unsupported;

@@ -1,0 +1,211 @@
+//! Products of MXFP8 and NVFP4.
+
+use grouped_linear::functional::{
+    QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
+    QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
+};
+use grouped_linear::plan::{BiasKind, Pass, Plan, ScaledGemmProblem, Target};
+use grouped_linear::recipe::{Accumulation, Format};
+use grouped_linear::{
+    DType, DeviceKind, Direction, Error, Form, QuantizedSpec, QuantizedTensor, Result, Splits,
+    Stream, Tensor,
+};
+
+use super::small_blocks::{
+    CODES, EXACT, MIXED, MXFP8, NVFP4, SCALED_ROWS, SWIZZLED, WIDE, token_spec, weight_spec,
+};
+use super::{E4M3, K, UNSUPPORTED, grouped, zeros};
+use crate::fitting::{GROUPS, ROWS};
+use crate::{INVALID, Refusal};
+
+/// What is multiplied, all in exact numbers unless a test replaces it.
+struct Products {
+    x: QuantizedTensor,
+    dy: QuantizedTensor,
+    weights: QuantizedTensor,
+    splits: Splits,
+}
+
+/// Tokens of zeros, quantized.
+fn tokens(stream: &Stream, spec: QuantizedSpec) -> Result<QuantizedTensor> {
+    let (x, splits) = (zeros(stream, &[ROWS, spec.source.columns()])?, Splits::host(&[2, 3])?);
+    let mut to = QuantizedTensor::empty(stream, spec)?;
+    quantize(stream, QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits)), &mut to)?;
+    Ok(to)
+}
+
+fn weights(stream: &Stream, spec: QuantizedSpec) -> Result<QuantizedTensor> {
+    let source = grouped(stream, &[GROUPS, WIDE, K])?;
+    let mut to = QuantizedTensor::empty(stream, spec)?;
+    quantize(stream, QuantizeArgs::new(QuantizeSource::Weights(&source)), &mut to)?;
+    Ok(to)
+}
+
+impl Products {
+    fn new(stream: &Stream, format: Format) -> Result<Self> {
+        Self::of(stream, [format; 3], [EXACT; 3])
+    }
+
+    /// x, dy and weights.
+    fn of(stream: &Stream, formats: [Format; 3], forms: [[Option<Form>; 2]; 3]) -> Result<Self> {
+        Ok(Self {
+            x: tokens(stream, token_spec(K, formats[0], forms[0]))?,
+            dy: tokens(stream, token_spec(WIDE, formats[1], forms[1]))?,
+            weights: weights(stream, weight_spec(formats[2], forms[2]))?,
+            splits: Splits::host(&[2, 3])?,
+        })
+    }
+
+    fn fprop(&self, stream: &Stream, accumulation: Accumulation) -> Result<()> {
+        let Self { x, weights, splits, .. } = self;
+        let options = QuantizedGemmOptions { accumulation, ..Default::default() };
+        let (bias, bias_row_scales) = (None, None);
+        let args = QuantizedFpropArgs { x, weights, splits, bias, bias_row_scales, options };
+        quantized_fprop(stream, &args, &mut zeros(stream, &[ROWS, WIDE])?)
+    }
+
+    fn dgrad(&self, stream: &Stream) -> Result<()> {
+        let Self { dy, weights, splits, .. } = self;
+        let args = QuantizedDgradArgs { dy, weights, splits, options: Default::default() };
+        quantized_dgrad(stream, &args, &mut zeros(stream, &[ROWS, K])?)
+    }
+
+    fn wgrad(&self, stream: &Stream) -> Result<()> {
+        let Self { dy, x, splits, .. } = self;
+        let args = QuantizedWgradArgs { dy, x, splits, options: Default::default() };
+        quantized_wgrad(stream, &args, &mut grouped(stream, &[GROUPS, WIDE, K])?)
+    }
+
+    fn run(&self, stream: &Stream, pass: Pass) -> Result<()> {
+        match pass {
+            Pass::Fprop => self.fprop(stream, PROMOTED),
+            Pass::Dgrad => self.dgrad(stream),
+            Pass::Wgrad => self.wgrad(stream),
+        }
+    }
+}
+
+const PROMOTED: Accumulation = Accumulation::Promoted;
+const ROWWISE: [Option<Form>; 2] = [EXACT[0], None];
+
+/// Plans a product that need not have operands.
+fn plan(change: impl FnOnce(&mut ScaledGemmProblem)) -> Result<()> {
+    let mut problem = ScaledGemmProblem {
+        pass: Pass::Fprop,
+        groups: GROUPS,
+        rows: ROWS,
+        in_features: K,
+        out_features: WIDE,
+        a: NVFP4,
+        b: NVFP4,
+        accumulation: PROMOTED,
+        output: DType::Bf16,
+        bias: BiasKind::None,
+    };
+    change(&mut problem);
+    Plan::new(problem.into(), Target::CPU).map(drop)
+}
+
+pub(super) const PRODUCTS: &[Refusal] = &[
+    ("MXFP8 by NVFP4", "quantize both to one format", UNSUPPORTED, |s| {
+        Products::of(s, [MXFP8, MXFP8, NVFP4], [EXACT; 3])?.fprop(s, PROMOTED)
+    }),
+    ("NVFP4 by FP8", "quantize both to one format", UNSUPPORTED, |s| {
+        Products::of(s, [NVFP4, NVFP4, E4M3], [EXACT, EXACT, CODES])?.dgrad(s)
+    }),
+    ("FP8 by MXFP8", "quantize both to one format", UNSUPPORTED, |s| {
+        Products::of(s, [MXFP8, E4M3, MXFP8], [EXACT, CODES, EXACT])?.wgrad(s)
+    }),
+    ("MXFP8 with fast accumulation", "with fast accumulation", UNSUPPORTED, |s| {
+        Products::new(s, MXFP8)?.fprop(s, Accumulation::Fast)
+    }),
+    ("NVFP4 with fast accumulation", "with fast accumulation", UNSUPPORTED, |s| {
+        Products::new(s, NVFP4)?.fprop(s, Accumulation::Fast)
+    }),
+    ("mixed dy, x as it is", "one operand was transformed", UNSUPPORTED, |s| {
+        Products::of(s, [NVFP4, Format::Nvfp4(MIXED), NVFP4], [EXACT; 3])?.wgrad(s)
+    }),
+    ("mixed x, dy as it is", "one operand was transformed", UNSUPPORTED, |s| {
+        Products::of(s, [Format::Nvfp4(MIXED), NVFP4, NVFP4], [EXACT; 3])?.wgrad(s)
+    }),
+    ("dy with scaled rows", "is for the tokens of fprop", UNSUPPORTED, |s| {
+        let formats = [NVFP4, Format::Nvfp4(SCALED_ROWS), NVFP4];
+        Products::of(s, formats, [EXACT, ROWWISE, EXACT])?.dgrad(s)
+    }),
+    ("weights with scaled rows, planned", "is for the tokens of fprop", UNSUPPORTED, |_| {
+        plan(|problem| problem.b = Format::Nvfp4(SCALED_ROWS))
+    }),
+    ("a dw of scaled rows, planned", "is for the tokens of fprop", UNSUPPORTED, |_| {
+        plan(|problem| {
+            problem.pass = Pass::Wgrad;
+            problem.a = Format::Nvfp4(SCALED_ROWS);
+        })
+    }),
+    ("MXFP8 of 48 columns, planned", "out_features is 48, MXFP8 needs", UNSUPPORTED, |_| {
+        plan(|problem| {
+            (problem.a, problem.b, problem.out_features) = (MXFP8, MXFP8, 48);
+        })
+    }),
+    ("NVFP4 of 24 in_features, planned", "in_features is 24, NVFP4 needs", UNSUPPORTED, |_| {
+        plan(|problem| problem.in_features = 24)
+    }),
+    ("no columnwise exact x for dw", "x: the columnwise copy is needed", INVALID, |s| {
+        let own = Products::new(s, MXFP8)?;
+        Products { x: own.x.only(Direction::Rowwise)?, ..own }.wgrad(s)
+    }),
+    ("y of integers, from NVFP4", "output: element type i32", INVALID, |s| {
+        let Products { x, weights, splits, .. } = &Products::new(s, NVFP4)?;
+        let (bias, bias_row_scales, options) = (None, None, Default::default());
+        let args = QuantizedFpropArgs { x, weights, splits, bias, bias_row_scales, options };
+        quantized_fprop(s, &args, &mut Tensor::zeros(s, &[ROWS, WIDE], DType::I32)?)
+    }),
+];
+
+/// Codes are multiplied by the CPU alone; the message names the operand and what makes exact numbers.
+pub(super) fn codes(engine: &str, stream: &Stream) {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    use Pass::{Dgrad, Fprop, Wgrad};
+    for format in [MXFP8, NVFP4] {
+        for form in [CODES, SWIZZLED] {
+            for (pass, in_codes, name) in [
+                (Fprop, [form, EXACT, EXACT], "x"),
+                (Fprop, [EXACT, EXACT, form], "weights"),
+                (Dgrad, [EXACT, form, EXACT], "dy"),
+                (Dgrad, [EXACT, EXACT, form], "weights"),
+                (Wgrad, [EXACT, form, EXACT], "dy"),
+                (Wgrad, [form, EXACT, EXACT], "x"),
+            ] {
+                let what = format!("{engine}: {format}, {pass:?}, {name} in {form:?}");
+                let own = Products::of(stream, [format; 3], in_codes).expect(&what);
+                refused_on_gpus(own.run(stream, pass), gpu, name, &what);
+                stream.synchronize().expect("a refused call leaves nothing behind");
+            }
+        }
+    }
+}
+
+fn refused_on_gpus(outcome: Result<()>, gpu: bool, name: &str, what: &str) {
+    let Err(error) = outcome else {
+        assert!(!gpu, "{what}: was not refused");
+        return;
+    };
+    let message = error.to_string();
+    assert!(gpu && Error::is_unsupported(&error), "{what}: {error:?}");
+    assert!(message.starts_with(&format!("{name}: ")), "{what}: {message}");
+    assert!(message.contains("functional::restore_exact"), "{what}: {message}");
+}
+
+/// What the table spoils.
+pub(super) fn fitting(stream: &Stream) -> Result<()> {
+    for format in [MXFP8, NVFP4, Format::Nvfp4(MIXED)] {
+        // Weights are never mixed.
+        let weights = if format == MXFP8 { MXFP8 } else { NVFP4 };
+        let own = Products::of(stream, [format, format, weights], [EXACT; 3])?;
+        for pass in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad] {
+            own.run(stream, pass)?;
+        }
+    }
+    let formats = [Format::Nvfp4(SCALED_ROWS), NVFP4, NVFP4];
+    Products::of(stream, formats, [ROWWISE, EXACT, EXACT])?.fprop(stream, PROMOTED)?;
+    plan(|_| ())
+}

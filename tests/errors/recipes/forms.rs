@@ -1,0 +1,240 @@
+//! Ways of storing MXFP8 and NVFP4, and the way back.
+
+use grouped_linear::functional::{
+    DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, quantize, restore_exact, swizzle,
+};
+use grouped_linear::plan::{DequantizeProblem, Plan, SwizzleProblem, Target};
+use grouped_linear::recipe::{BlockShape, Format};
+use grouped_linear::{
+    DType, Direction, Error, QuantizedCopy, QuantizedSpec, QuantizedTensor, Result, SourceShape,
+    Splits, Stream, Tensor,
+};
+
+use super::small_blocks::{CODES, EXACT, MIXED, MXFP8, NVFP4, SWIZZLED, token_spec, weight_spec};
+use super::{E4M3, K, UNSUPPORTED, grouped, zeros};
+use crate::fitting::{GROUPS, ROWS};
+use crate::{INVALID, Refusal};
+
+type Change = fn(&Stream, &QuantizedTensor, Option<&Splits>, &mut QuantizedTensor) -> Result<()>;
+
+/// Quantizes zeros as the spec says, and changes them into what `to` says.
+fn change(stream: &Stream, how: Change, from: QuantizedSpec, to: QuantizedSpec) -> Result<()> {
+    let splits = Splits::host(&[2, 3])?;
+    let splits = matches!(from.source, SourceShape::Tokens { .. }).then_some(&splits);
+    change_with(stream, how, from, to, splits)
+}
+
+fn change_with(
+    stream: &Stream,
+    how: Change,
+    from: QuantizedSpec,
+    to: QuantizedSpec,
+    splits: Option<&Splits>,
+) -> Result<()> {
+    let from = quantized(stream, from)?;
+    how(stream, &from, splits, &mut QuantizedTensor::empty(stream, to)?)
+}
+
+fn quantized(stream: &Stream, spec: QuantizedSpec) -> Result<QuantizedTensor> {
+    let mut to = QuantizedTensor::empty(stream, spec)?;
+    match spec.source {
+        SourceShape::Tokens { rows, features } => {
+            let (x, splits) = (zeros(stream, &[rows, features])?, Splits::host(&[2, 3])?);
+            let source = QuantizeSource::Tokens(&x, &splits);
+            quantize(stream, QuantizeArgs::new(source), &mut to)?;
+        }
+        SourceShape::Weights { rows, columns } => {
+            let source = grouped(stream, &[spec.groups, rows, columns])?;
+            let source = QuantizeSource::Weights(&source);
+            quantize(stream, QuantizeArgs::new(source), &mut to)?;
+        }
+    }
+    Ok(to)
+}
+
+pub(super) const EXACT_NUMBERS: &[Refusal] = &[
+    ("exact numbers of fewer tokens", "destination: it was made for", INVALID, |s| {
+        let source = SourceShape::Tokens { rows: ROWS - 1, features: K };
+        let to = QuantizedSpec { source, ..token_spec(K, MXFP8, EXACT) };
+        change(s, restore_exact, token_spec(K, MXFP8, CODES), to)
+    }),
+    ("exact numbers of more groups", "destination: it was made for", INVALID, |s| {
+        let to = QuantizedSpec { groups: GROUPS + 1, ..weight_spec(MXFP8, EXACT) };
+        change(s, restore_exact, weight_spec(MXFP8, CODES), to)
+    }),
+    ("exact numbers of NVFP4 from MXFP8", "destination: it was made for", INVALID, |s| {
+        change(s, restore_exact, token_spec(K, MXFP8, CODES), token_spec(K, NVFP4, EXACT))
+    }),
+    ("exact numbers of squares from lines", "destination: it was made for", INVALID, |s| {
+        let squares = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Square };
+        change(s, restore_exact, weight_spec(MXFP8, CODES), weight_spec(squares, EXACT))
+    }),
+    ("exact numbers as codes", "destination: exact numbers are made", INVALID, |s| {
+        change(s, restore_exact, token_spec(K, MXFP8, CODES), token_spec(K, MXFP8, SWIZZLED))
+    }),
+    ("exact numbers of half-exact weights", "destination: exact numbers are made", INVALID, |s| {
+        let half = weight_spec(NVFP4, [EXACT[0], CODES[1]]);
+        change(s, restore_exact, weight_spec(NVFP4, CODES), half)
+    }),
+    ("FP8 as exact numbers", "destination: exact numbers are made", INVALID, |s| {
+        change(s, restore_exact, token_spec(K, E4M3, CODES), token_spec(K, E4M3, CODES))
+    }),
+    ("exact numbers of exact numbers", "the copy holds exact numbers", UNSUPPORTED, |s| {
+        change(s, restore_exact, token_spec(K, NVFP4, EXACT), token_spec(K, NVFP4, EXACT))
+    }),
+    ("exact numbers of no codes", "source: the columnwise copy is needed", INVALID, |s| {
+        let from = token_spec(K, MXFP8, [CODES[0], None]);
+        change(s, restore_exact, from, token_spec(K, MXFP8, EXACT))
+    }),
+    ("tokens' exact numbers without splits", "splits: tokens have them", INVALID, |s| {
+        let (from, to) = (token_spec(K, MXFP8, CODES), token_spec(K, MXFP8, EXACT));
+        change_with(s, restore_exact, from, to, None)
+    }),
+    ("weights' exact numbers with splits", "splits: weights have none", INVALID, |s| {
+        let splits = Splits::host(&[2, 3])?;
+        let (from, to) = (weight_spec(NVFP4, CODES), weight_spec(NVFP4, EXACT));
+        change_with(s, restore_exact, from, to, Some(&splits))
+    }),
+    ("exact numbers of three groups' splits", "3 were given", INVALID, |s| {
+        let splits = Splits::host(&[2, 3, 0])?;
+        let (from, to) = (token_spec(K, MXFP8, CODES), token_spec(K, MXFP8, EXACT));
+        change_with(s, restore_exact, from, to, Some(&splits))
+    }),
+    ("exact numbers of too many rows", "7 rows, but the token", Error::is_bad_splits, |s| {
+        let splits = Splits::host(&[3, 4])?;
+        let (from, to) = (token_spec(K, NVFP4, CODES), token_spec(K, NVFP4, EXACT));
+        change_with(s, restore_exact, from, to, Some(&splits))
+    }),
+];
+
+/// A swizzled destination for codes of tokens, one of whose tensors the test chooses.
+fn swizzle_into(
+    stream: &Stream,
+    choose: impl FnOnce(&QuantizedCopy, &mut QuantizedCopy) -> Result<()>,
+) -> Result<()> {
+    let spec = token_spec(K, NVFP4, [CODES[0], None]);
+    let from = quantized(stream, spec)?;
+    let spec = QuantizedSpec { rowwise: SWIZZLED[0], ..spec };
+    let to = QuantizedTensor::empty(stream, spec)?;
+    let [own, mut copy] = [&from, &to].map(|all| all.copy(Direction::Rowwise).cloned());
+    let copy = copy.as_mut().expect("rowwise");
+    choose(own.as_ref().expect("rowwise"), copy)?;
+    let mut to = QuantizedTensor::from_copies(stream, spec, Some(copy.clone()), None)?;
+    swizzle(stream, &from, Some(&Splits::host(&[2, 3])?), &mut to)
+}
+
+pub(super) const ORDERS: &[Refusal] = &[
+    ("swizzled scales of fewer tokens", "destination: it was made for", INVALID, |s| {
+        let source = SourceShape::Tokens { rows: ROWS - 1, features: K };
+        let to = QuantizedSpec { source, ..token_spec(K, MXFP8, SWIZZLED) };
+        change(s, swizzle, token_spec(K, MXFP8, CODES), to)
+    }),
+    ("swizzled scales of another format", "destination: it was made for", INVALID, |s| {
+        change(s, swizzle, weight_spec(MXFP8, CODES), weight_spec(NVFP4, SWIZZLED))
+    }),
+    ("scales in the order that they have", "so this one must be in Swizzled", INVALID, |s| {
+        change(s, swizzle, token_spec(K, NVFP4, CODES), token_spec(K, NVFP4, CODES))
+    }),
+    ("scales swizzled twice", "so this one must be in Codes", INVALID, |s| {
+        change(s, swizzle, weight_spec(NVFP4, SWIZZLED), weight_spec(NVFP4, SWIZZLED))
+    }),
+    ("swizzled into exact numbers", "so this one must be in Swizzled", INVALID, |s| {
+        change(s, swizzle, weight_spec(MXFP8, CODES), weight_spec(MXFP8, EXACT))
+    }),
+    ("the order of FP8's scales", "so this one must be in Swizzled", INVALID, |s| {
+        change(s, swizzle, weight_spec(E4M3, CODES), weight_spec(E4M3, CODES))
+    }),
+    ("the order of no scales", "exact numbers have no scales", INVALID, |s| {
+        change(s, swizzle, weight_spec(MXFP8, EXACT), weight_spec(MXFP8, SWIZZLED))
+    }),
+    ("the order of a copy that is not there", "the rowwise copy is needed", INVALID, |s| {
+        let from = token_spec(K, NVFP4, [None, CODES[1]]);
+        change(s, swizzle, from, token_spec(K, NVFP4, SWIZZLED))
+    }),
+    ("the order of tokens without splits", "splits: tokens have them", INVALID, |s| {
+        let (from, to) = (token_spec(K, NVFP4, CODES), token_spec(K, NVFP4, SWIZZLED));
+        change_with(s, swizzle, from, to, None)
+    }),
+    ("the order of weights with splits", "splits: weights have none", INVALID, |s| {
+        let splits = Splits::host(&[2, 3])?;
+        let (from, to) = (weight_spec(NVFP4, CODES), weight_spec(NVFP4, SWIZZLED));
+        change_with(s, swizzle, from, to, Some(&splits))
+    }),
+    ("scales swizzled in place", "the output overlaps an input", INVALID, |s| {
+        swizzle_into(s, |from, to| {
+            to.scale_inv = from.scale_inv.clone();
+            Ok(())
+        })
+    }),
+    ("the order of FP8's scales, planned", "have one order", UNSUPPORTED, |_| {
+        let (source, direction) = (weight_spec(E4M3, CODES), Direction::Rowwise);
+        Plan::new(SwizzleProblem { source, direction }.into(), Target::CPU).map(drop)
+    }),
+    ("the order of exact numbers, planned", "have no block scales", UNSUPPORTED, |_| {
+        let (source, direction) = (weight_spec(NVFP4, EXACT), Direction::Columnwise);
+        Plan::new(SwizzleProblem { source, direction }.into(), Target::CPU).map(drop)
+    }),
+    ("the order of no copy, planned", "the columnwise copy is needed", INVALID, |_| {
+        let source = weight_spec(NVFP4, [CODES[0], None]);
+        let direction = Direction::Columnwise;
+        Plan::new(SwizzleProblem { source, direction }.into(), Target::CPU).map(drop)
+    }),
+];
+
+/// Restores one copy of tokens to this type.
+fn restore(stream: &Stream, from: QuantizedSpec, direction: Direction, to: DType) -> Result<()> {
+    let from = quantized(stream, from)?;
+    let mut x = Tensor::zeros(stream, &[ROWS, K], to)?;
+    let splits = Splits::host(&[2, 3])?;
+    dequantize(stream, &from, direction, DequantizeSink::Tokens(&mut x, &splits))
+}
+
+fn plan_exact(source: QuantizedSpec, output: DType) -> Result<()> {
+    let problem = DequantizeProblem { source, direction: Direction::Rowwise, output, exact: true };
+    Plan::new(problem.into(), Target::CPU).map(drop)
+}
+
+pub(super) const RESTORED: &[Refusal] = &[
+    ("exact numbers, restored", "which have no codes to restore from", UNSUPPORTED, |s| {
+        restore(s, token_spec(K, MXFP8, EXACT), Direction::Rowwise, DType::F32)
+    }),
+    ("mixed tokens, restored", "its rows are mixed; restore the rowwise", UNSUPPORTED, |s| {
+        let mixed = token_spec(K, Format::Nvfp4(MIXED), CODES);
+        restore(s, mixed, Direction::Columnwise, DType::Bf16)
+    }),
+    ("NVFP4 restored to integers", "source: element type i32", INVALID, |s| {
+        restore(s, token_spec(K, NVFP4, CODES), Direction::Rowwise, DType::I32)
+    }),
+    ("exact numbers of FP8, planned", "has no exact numbers in BF16", UNSUPPORTED, |_| {
+        plan_exact(token_spec(K, E4M3, CODES), DType::Bf16)
+    }),
+    ("exact numbers in FP32, planned", "destination: element type f32", INVALID, |_| {
+        plan_exact(token_spec(K, MXFP8, CODES), DType::F32)
+    }),
+];
+
+/// What the tables spoil.
+pub(super) fn fitting(stream: &Stream) -> Result<()> {
+    for format in [MXFP8, NVFP4] {
+        for spec in [token_spec, |_, format, forms| weight_spec(format, forms)] {
+            for (how, from, to) in [
+                (restore_exact as Change, CODES, EXACT),
+                (restore_exact, SWIZZLED, EXACT),
+                (swizzle, CODES, SWIZZLED),
+                (swizzle, SWIZZLED, CODES),
+            ] {
+                change(stream, how, spec(K, format, from), spec(K, format, to))?;
+            }
+        }
+        plan_exact(token_spec(K, format, CODES), DType::Bf16)?;
+        let codes = token_spec(K, format, CODES);
+        restore(stream, codes, Direction::Columnwise, DType::F16)?;
+    }
+    restore(stream, token_spec(K, Format::Nvfp4(MIXED), CODES), Direction::Rowwise, DType::F32)?;
+    swizzle_into(stream, |_, _| Ok(()))?;
+    // Data that both have is not copied.
+    swizzle_into(stream, |from, to| {
+        to.data = from.data.clone();
+        Ok(())
+    })
+}
