@@ -7,7 +7,7 @@ use grouped_linear_kernels::variants::{Fp8Gemm, Role};
 
 use super::problem::{BiasKind, GemmProblem, KernelChoice, Pass, check_float};
 use crate::error::{Error, Result};
-use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope};
+use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::DType;
 
 /// A grouped product of quantized operands: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where
@@ -104,6 +104,13 @@ impl ScaledGemmProblem {
         if self.pass == Pass::Wgrad && a.transform != b.transform {
             return Err(Error::unsupported(
                 "NVFP4: one operand was transformed and the other was not; quantize both alike",
+            ));
+        }
+        // dgrad reads transformed weights, but rowwise copies, dY's among them, never are.
+        if self.pass == Pass::Dgrad && b.transform == Transform::Hadamard {
+            return Err(Error::unsupported(
+                "NVFP4: the weights were transformed and dy is not; quantize weights without a \
+                 transform",
             ));
         }
         let rows_scaled = [a, b].map(|format| format.scope == Scope::Row);

@@ -128,6 +128,9 @@ pub(super) const PRODUCTS: &[Refusal] = &[
     ("mixed x, dy as it is", "one operand was transformed", UNSUPPORTED, |s| {
         Products::of(s, [Format::Nvfp4(MIXED), NVFP4, NVFP4], [EXACT; 3])?.wgrad(s)
     }),
+    ("mixed weights for dx", "the weights were transformed", UNSUPPORTED, |s| {
+        Products::of(s, [NVFP4, NVFP4, Format::Nvfp4(MIXED)], [EXACT; 3])?.dgrad(s)
+    }),
     ("dy with scaled rows", "is for the tokens of fprop", UNSUPPORTED, |s| {
         let formats = [NVFP4, Format::Nvfp4(SCALED_ROWS), NVFP4];
         Products::of(s, formats, [EXACT, ROWWISE, EXACT])?.dgrad(s)
