@@ -1,11 +1,14 @@
 //! Every operand, one after the other, on another device than the stream's.
 
 use grouped_linear::functional::{
-    DbiasArgs, DgradArgs, FpropArgs, GemmOptions, dbias, dgrad, dscales, fprop, wgrad,
+    DbiasArgs, DgradArgs, FpropArgs, GemmOptions, QuantizeArgs, QuantizeSource, dbias, dgrad,
+    dscales, fprop, quantize, restore_exact, swizzle, wgrad,
 };
+use grouped_linear::recipe::{Format, Nvfp4Format};
 use grouped_linear::{
-    BackwardOptions, Config, DType, Factor, ForwardOptions, GradSink, GroupedLinear, GroupedTensor,
-    Result, RowSink, Splits, Stream, Tensor,
+    BackwardOptions, Config, DType, Factor, Form, ForwardOptions, GradSink, GroupedLinear,
+    GroupedTensor, QuantizedSpec, QuantizedTensor, RandomState, Result, RowSink, SourceShape,
+    Splits, Stream, Tensor,
 };
 
 use crate::engines::Test;
@@ -15,6 +18,9 @@ use crate::{INVALID, other_device};
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("operands on another device are refused by name", operands_are_refused),
     ("a layer on another device is refused by name", layers_are_refused),
+    ("quantized tensors on another device are refused by name", |engine, stream| {
+        strangers_are_refused(QUANTIZED, engine, stream);
+    }),
 ];
 
 /// The name that the message must give, and an attempt with that operand on the second stream's
@@ -116,6 +122,59 @@ const LAYERS: &[Stranger] = &[
         backward(s, BackwardOptions { db, ..Default::default() })
     }),
 ];
+
+const QUANTIZED: &[Stranger] = &[
+    ("random state", |s, other| quantize_tokens(s, &nvfp4(s, Form::Codes)?, s, other)),
+    ("source", |s, other| quantize_tokens(s, &nvfp4(s, Form::Codes)?, other, s)),
+    ("destination", |s, other| quantize_tokens(s, &nvfp4(other, Form::Codes)?, s, s)),
+    ("source", |s, other| {
+        let mut exact = nvfp4(s, Form::Exact)?;
+        restore_exact(s, &nvfp4(other, Form::Codes)?, Some(&splits()?), &mut exact)
+    }),
+    ("destination", |s, other| {
+        let mut exact = nvfp4(other, Form::Exact)?;
+        restore_exact(s, &nvfp4(s, Form::Codes)?, Some(&splits()?), &mut exact)
+    }),
+    ("source", |s, other| {
+        let mut swizzled = nvfp4(s, Form::Swizzled)?;
+        swizzle(s, &nvfp4(other, Form::Codes)?, Some(&splits()?), &mut swizzled)
+    }),
+    ("destination", |s, other| {
+        let mut swizzled = nvfp4(other, Form::Swizzled)?;
+        swizzle(s, &nvfp4(s, Form::Codes)?, Some(&splits()?), &mut swizzled)
+    }),
+];
+
+/// Features that NVFP4 can have.
+const FEATURES: usize = 2 * K;
+
+fn splits() -> Result<Splits> {
+    Splits::host(&[2, 3])
+}
+
+/// Tokens, their contents unspecified.
+fn nvfp4(stream: &Stream, form: Form) -> Result<QuantizedTensor> {
+    let spec = QuantizedSpec {
+        groups: GROUPS,
+        source: SourceShape::Tokens { rows: ROWS, features: FEATURES },
+        format: Format::Nvfp4(Nvfp4Format::LINES),
+        rowwise: Some(form),
+        columnwise: Some(form),
+    };
+    QuantizedTensor::empty(stream, spec)
+}
+
+fn quantize_tokens(
+    stream: &Stream,
+    to: &QuantizedTensor,
+    source: &Stream,
+    random: &Stream,
+) -> Result<()> {
+    let (x, splits) = (floats(source, &[ROWS, FEATURES])?, splits()?);
+    let random = RandomState::new(random, 1)?;
+    let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+    quantize(stream, QuantizeArgs { random: Some(&random), ..args }, &mut to.clone())
+}
 
 fn layer(stream: &Stream, weights: &Stream, bias: &Stream) -> Result<GroupedLinear> {
     let config = Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::F32 };
