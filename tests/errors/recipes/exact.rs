@@ -7,12 +7,13 @@ use grouped_linear::functional::{
 use grouped_linear::plan::{BiasKind, Pass, Plan, ScaledGemmProblem, Target};
 use grouped_linear::recipe::{Accumulation, Format};
 use grouped_linear::{
-    DType, DeviceKind, Direction, Error, Form, QuantizedSpec, QuantizedTensor, Result, Splits,
-    Stream, Tensor,
+    DType, DeviceKind, Direction, Error, Form, ForwardOptions, GroupedLinear, LayerRecipe,
+    QuantizedSpec, QuantizedTensor, Result, Splits, Stream, Tensor,
 };
 
 use super::small_blocks::{
-    CODES, EXACT, MIXED, MXFP8, NVFP4, SCALED_ROWS, SWIZZLED, WIDE, token_spec, weight_spec,
+    CODES, EXACT, MIXED, MXFP8, MXFP8_RECIPE, NVFP4, SCALED_ROWS, SWIZZLED, WIDE, WIDE_CONFIG,
+    token_spec, weight_spec,
 };
 use super::{E4M3, K, UNSUPPORTED, grouped, zeros};
 use crate::fitting::{GROUPS, ROWS};
@@ -184,6 +185,30 @@ pub(super) fn codes(engine: &str, stream: &Stream) {
                 stream.synchronize().expect("a refused call leaves nothing behind");
             }
         }
+    }
+}
+
+/// A layer with quantized weights in codes; y is not written where they are refused.
+pub(super) fn weights_in_codes(engine: &str, stream: &Stream) {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    let attempt = |forms, y: &mut Tensor| -> Result<()> {
+        let layer =
+            GroupedLinear::new(stream, WIDE_CONFIG, grouped(stream, &[GROUPS, WIDE, K])?, None)?;
+        let quantized = weights(stream, weight_spec(MXFP8, forms))?;
+        let recipe = LayerRecipe::new(stream, WIDE_CONFIG, MXFP8_RECIPE)?;
+        let recipe = recipe.with_weights(quantized)?;
+        let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+        let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 4])?);
+        layer.forward_into(stream, &x, &splits, options, y).map(drop)
+    };
+    let sevens = [7.0; ROWS * WIDE];
+    for (forms, in_codes) in [(EXACT, false), (CODES, true), (SWIZZLED, true)] {
+        let what = format!("{engine}: weights in {forms:?}");
+        let shape = [ROWS, WIDE];
+        let mut y = Tensor::from_f32(stream, &shape, DType::Bf16, &sevens).expect(&what);
+        refused_on_gpus(attempt(forms, &mut y), gpu && in_codes, "weights", &what);
+        let want = if gpu && in_codes { 7.0 } else { 0.0 };
+        assert_eq!(y.to_f32(stream).expect(&what), [want; ROWS * WIDE], "{what}");
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("small blocks between 16 bytes are refused by kernels only", small_blocks::misplaced),
     ("products of small blocks that do not fit are refused", |e, s| refused(exact::PRODUCTS, e, s)),
     ("codes are multiplied by the CPU only", exact::codes),
+    ("weights in codes are multiplied by the CPU only", exact::weights_in_codes),
     ("exact numbers that cannot be made are refused", |e, s| refused(forms::EXACT_NUMBERS, e, s)),
     ("orders of scales that do not fit are refused", |e, s| refused(forms::ORDERS, e, s)),
     ("codes that cannot be restored are refused", |e, s| refused(forms::RESTORED, e, s)),

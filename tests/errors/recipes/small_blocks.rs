@@ -35,7 +35,7 @@ pub(super) const SCALED_ROWS: Nvfp4Format = Nvfp4Format { scope: Scope::Row, ..N
 const REDUCED: Nvfp4Format = Nvfp4Format { bound: ScaleBound::Reduced, ..Nvfp4Format::LINES };
 const SQUARED: Option<ErrorMeasure> = Some(ErrorMeasure::Squared);
 
-const WIDE_CONFIG: Config =
+pub(super) const WIDE_CONFIG: Config =
     Config { groups: GROUPS, in_features: K, out_features: WIDE, dtype: DType::Bf16 };
 pub(super) const MXFP8_RECIPE: Recipe =
     Recipe::Mxfp8(Mxfp8Scaling { types: Fp8Types::E4m3, weight: LINE });
