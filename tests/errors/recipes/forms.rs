@@ -195,9 +195,6 @@ fn plan_exact(source: QuantizedSpec, output: DType) -> Result<()> {
 }
 
 pub(super) const RESTORED: &[Refusal] = &[
-    ("exact numbers, restored", "which have no codes to restore from", UNSUPPORTED, |s| {
-        restore(s, token_spec(K, MXFP8, EXACT), Direction::Rowwise, DType::F32)
-    }),
     ("mixed tokens, restored", "its rows are mixed; restore the rowwise", UNSUPPORTED, |s| {
         let mixed = token_spec(K, Format::Nvfp4(MIXED), CODES);
         restore(s, mixed, Direction::Columnwise, DType::Bf16)

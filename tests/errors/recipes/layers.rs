@@ -1,15 +1,17 @@
 //! Recipes of layers, and their weights.
 
+use grouped_linear::functional::{QuantizeOptions, requantize, split_quantize};
 use grouped_linear::recipe::{BlockScaling, Blocks, DelayedScaling, Recipe};
 use grouped_linear::{
-    BiasUse, Config, DType, DelayedState, DeviceKind, Error, ForwardOptions, GroupedLinear,
-    GroupedTensor, KernelChoice, LayerRecipe, QuantizeWeights, RecipeBuffers, Result, SavePolicy,
-    Splits, Stream, Tensor, WeightCache,
+    BackwardPrecision, BiasUse, Config, DType, DelayedState, DeviceKind, Direction, Error, Form,
+    ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, QuantizeWeights,
+    QuantizedTensor, RecipeBuffers, Result, SavePolicy, Splits, Stream, Tensor, WeightCache,
 };
 
+use super::quantizations::quantize_tokens;
 use super::{
-    BOTH, COLUMNWISE, CONFIG, CURRENT, E4M3, E5M2, K, N, ROWWISE, SQUARES, UNSUPPORTED, grouped,
-    tokens, weights, zeros,
+    BOTH, COLUMNWISE, CONFIG, CURRENT, E4M3, E5M2, K, N, ROWWISE, SQUARES, UNSUPPORTED, VECTORS,
+    grouped, tokens, weights, zeros,
 };
 use crate::fitting::{GROUPS, ROWS};
 use crate::{INVALID, Refusal};
@@ -122,6 +124,81 @@ pub(super) fn forward(stream: &Stream, recipe: &LayerRecipe) -> Result<()> {
 pub(super) fn forward_with(stream: &Stream, options: ForwardOptions<'_>) -> Result<()> {
     let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
     layer(stream)?.forward(stream, &x, &splits, options).map(drop)
+}
+
+/// Forward of tokens that are quantized already.
+fn prequantized(
+    stream: &Stream,
+    recipe: Option<&LayerRecipe>,
+    x: QuantizedTensor,
+    counts: &[usize],
+) -> Result<()> {
+    let options = ForwardOptions { recipe, ..ForwardOptions::default() };
+    let splits = Splits::host(counts)?;
+    layer(stream)?.forward_prequantized(stream, &x, &splits, options).map(drop)
+}
+
+/// Tokens as the current recipe has them.
+fn own_tokens(stream: &Stream) -> Result<QuantizedTensor> {
+    let quantized = tokens(stream, K, E4M3, BOTH)?;
+    quantize_tokens(stream, &zeros(stream, &[ROWS, K])?, quantized.clone())?;
+    Ok(quantized)
+}
+
+/// What backward would do with tokens that forward has as they are.
+pub(super) const KEPT: &[Refusal] = &[
+    ("restored tokens, kept as they are", "restores the tokens that were", UNSUPPORTED, |s| {
+        let own = current(s)?.with_backward(BackwardPrecision::Dequantized)?;
+        own.with_save(SavePolicy::Original).map(drop)
+    }),
+    ("tokens as they are, restored", "restores the tokens that were", UNSUPPORTED, |s| {
+        let own = current(s)?.with_save(SavePolicy::Original)?;
+        own.with_backward(BackwardPrecision::Dequantized).map(drop)
+    }),
+    ("quantized tokens without a recipe", "given without a recipe", INVALID, |s| {
+        prequantized(s, None, own_tokens(s)?, &[2, 3])
+    }),
+    ("quantized tokens in blocks", "of e4m3, one scale per group are needed", INVALID, |s| {
+        prequantized(s, Some(&current(s)?), tokens(s, K, VECTORS, BOTH)?, &[2, 3])
+    }),
+    ("quantized tokens of other features", "features: 48 } in 2 groups", INVALID, |s| {
+        prequantized(s, Some(&current(s)?), tokens(s, N, E4M3, BOTH)?, &[2, 3])
+    }),
+    ("quantized tokens without columns", "x: the columnwise copy is needed", INVALID, |s| {
+        prequantized(s, Some(&current(s)?), tokens(s, K, E4M3, ROWWISE)?, &[2, 3])
+    }),
+    ("quantized tokens for high precision", "backward needs them as they were", UNSUPPORTED, |s| {
+        let own = current(s)?.with_backward(BackwardPrecision::High)?;
+        prequantized(s, Some(&own), own_tokens(s)?, &[2, 3])
+    }),
+    ("splits of other groups, quantized", "splits:", INVALID, |s| {
+        prequantized(s, Some(&current(s)?), own_tokens(s)?, &[2, 2, 1])
+    }),
+    ("more splits than rows, one by one", "rows of x", INVALID, |s| {
+        let (x, forms) = (zeros(s, &[ROWS, K])?, [Some(Form::Codes), None]);
+        split_quantize(s, &x, &[ROWS, 1], E4M3, forms, QuantizeOptions::default()).map(drop)
+    }),
+    ("quantized again for other features", "destination: it was made for", INVALID, |s| {
+        let (splits, mut scratch) = (Splits::host(&[2, 3])?, zeros(s, &[ROWS, K])?);
+        let mut other = tokens(s, N, E4M3, BOTH)?;
+        let options = QuantizeOptions::default();
+        requantize(s, &own_tokens(s)?, &splits, options, &mut scratch, &mut other)
+    }),
+];
+
+/// What the table above spoils.
+pub(super) fn fitting_tokens(stream: &Stream) -> Result<()> {
+    current(stream)?.with_backward(BackwardPrecision::Dequantized)?;
+    prequantized(stream, Some(&current(stream)?), own_tokens(stream)?, &[2, 3])?;
+    let own = current(stream)?.with_backward(BackwardPrecision::Dequantized)?;
+    let rowwise = own_tokens(stream)?.only(Direction::Rowwise)?;
+    prequantized(stream, Some(&own), rowwise, &[2, 3])?;
+    let (x, forms) = (zeros(stream, &[ROWS, K])?, [Some(Form::Codes), None]);
+    let options = QuantizeOptions::default();
+    split_quantize(stream, &x, &[2, 3], E4M3, forms, options)?;
+    let (splits, mut scratch) = (Splits::host(&[2, 3])?, zeros(stream, &[ROWS, K])?);
+    let (from, mut to) = (own_tokens(stream)?, own_tokens(stream)?);
+    requantize(stream, &from, &splits, options, &mut scratch, &mut to)
 }
 
 pub(super) const LAYERS: &[Refusal] = &[

@@ -29,6 +29,7 @@ use crate::{Question, refused};
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes that cannot be are refused", |e, s| refused(RECIPES, e, s)),
     ("what does not fit the recipe is refused", |e, s| refused(LAYERS, e, s)),
+    ("tokens that do not fit the recipe are refused", |e, s| refused(layers::KEPT, e, s)),
     ("quantized weights that do not fit are refused", |e, s| refused(WEIGHTS, e, s)),
     ("quantizations that do not fit are refused", |e, s| refused(QUANTIZATIONS, e, s)),
     ("quantized operands that do not fit are refused", |e, s| refused(PRODUCTS, e, s)),
@@ -128,5 +129,6 @@ fn fitting(stream: &Stream) -> Result<()> {
     block(stream, |_| ())?;
     forward(stream, &delayed(stream)?)?;
     let buffers = RecipeBuffers::new(stream, &current(stream)?, ROWS)?;
-    forward(stream, &current(stream)?.with_buffers(buffers))
+    forward(stream, &current(stream)?.with_buffers(buffers))?;
+    layers::fitting_tokens(stream)
 }

@@ -355,7 +355,8 @@ pub(super) fn fitting(stream: &Stream) -> Result<()> {
     let weights = QuantizedTensor::empty(stream, weight_spec(MXFP8, EXACT))?;
     let mxfp8 = LayerRecipe::new(stream, WIDE_CONFIG, MXFP8_RECIPE)?;
     mxfp8.clone().with_weights(weights)?;
-    mxfp8.with_buffers(RecipeBuffers::new(stream, WIDE_CONFIG, &MXFP8_RECIPE, ROWS)?);
+    let buffers = RecipeBuffers::new(stream, &mxfp8, ROWS)?;
+    mxfp8.with_buffers(buffers);
     quantize_with(stream, MXFP8, |_, _| ())?;
     quantize_with(stream, NVFP4, |args, random| args.random = Some(random))?;
     quantize_with(stream, Format::Nvfp4(MIXED), |args, random| args.random = Some(random))?;
