@@ -28,6 +28,12 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && m == ROW_BLOCK
                 && n == COLUMN_BLOCK
         }
+        Role::QuantizeFp8Rows(_) => {
+            threads == fp8::THREADS
+                && shared >= fp8::lines::SHARED_BYTES
+                && m == ROW_BLOCK
+                && n == COLUMN_BLOCK
+        }
         Role::GroupScales => {
             threads == fp8::group_scales::THREADS && shared >= fp8::group_scales::SHARED_BYTES
         }

@@ -1,6 +1,7 @@
 //! The group table as kernels read it.
 
 use ptx_std::memory::{load_constant_f32, load_constant_u32, load_constant_u64};
+use ptx_std::thread::{WARP, ballot, lane_index};
 
 use crate::abi::{GroupTable, status};
 
@@ -107,6 +108,28 @@ impl Table {
     pub unsafe fn group_of_tile(&self, tile: u32) -> u32 {
         // SAFETY: `search` asks for indices up to `groups`.
         self.search(|group| unsafe { self.tile_prefix(group) } <= tile)
+    }
+
+    /// The same, found by a warp together: one round of loads for up to 32 groups, two for up to 1024.
+    ///
+    /// # Safety
+    ///
+    /// All lanes of the warp call it, with the same tile.
+    #[inline(always)]
+    pub unsafe fn group_of_tile_by_warp(&self, tile: u32) -> u32 {
+        let (mut found, mut end) = (0, self.groups);
+        while end - found > 1 {
+            let step = (end - found).div_ceil(WARP);
+            let probe = found + lane_index() * step;
+            // SAFETY: the probe is below `groups`; the caller brings the warp.
+            let starts_before = unsafe {
+                let starts_before = probe < end && self.tile_prefix(probe) <= tile;
+                ballot(starts_before).count_ones()
+            };
+            found += (starts_before - 1) * step;
+            end = end.min(found + step);
+        }
+        found
     }
 
     /// The group that a row belongs to, which must be below the number of live rows.

@@ -47,6 +47,8 @@ pub enum Role {
     GroupScales,
     /// To FP8, with a scale for each of these blocks.
     QuantizeFp8(Blocks),
+    /// The same, of 16-bit elements and into a rowwise copy alone.
+    QuantizeFp8Rows(Blocks),
     /// From FP8.
     DequantizeFp8,
     /// To MXFP8, from this type.
@@ -112,7 +114,7 @@ impl Kernel {
     #[inline] // Not emitted on the device.
     pub fn blocks_per_multiprocessor(&self) -> u32 {
         match self.role {
-            Role::AmaxTiles | Role::QuantizeFp8(_) => QUANTIZE_BLOCKS,
+            Role::AmaxTiles | Role::QuantizeFp8(_) | Role::QuantizeFp8Rows(_) => QUANTIZE_BLOCKS,
             Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
             Role::QuantizeMxfp8(_) => 2,
             Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
@@ -121,6 +123,13 @@ impl Kernel {
             Role::Nvfp4TileAmax(_) => 4,
             _ => 1,
         }
+    }
+
+    /// Whether each block walks over tiles. Of other kernels a block takes one tile, so the launch
+    /// has as many blocks as there are tiles.
+    #[inline] // Not emitted on the device.
+    pub fn is_persistent(&self) -> bool {
+        !matches!(self.role, Role::QuantizeFp8Rows(_))
     }
 }
 
@@ -146,6 +155,13 @@ macro_rules! variants {
                 role: Role::QuantizeFp8(Blocks::Square), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" dequantize(DequantizeArgs) = $crate::quantize::fp8::dequantize::run,
                 role: Role::DequantizeFp8, threads: 256, cluster: 1, shared: 16_928, tile: (128, 128, 1);
+
+            "module-quantize-fp8-rows" "quantize_fp8_rows" quantize_tensor_rows(QuantizeArgs) = $crate::quantize::fp8::quantize_tensor_rows,
+                role: Role::QuantizeFp8Rows(Blocks::Tensor), threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);
+            "module-quantize-fp8-rows" "quantize_fp8_rows" quantize_vector_rows(QuantizeArgs) = $crate::quantize::fp8::quantize_vector_rows,
+                role: Role::QuantizeFp8Rows(Blocks::Vector), threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);
+            "module-quantize-fp8-rows" "quantize_fp8_rows" quantize_square_rows(QuantizeArgs) = $crate::quantize::fp8::quantize_square_rows,
+                role: Role::QuantizeFp8Rows(Blocks::Square), threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);
 
             "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_bf16(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<Bf16>,
                 role: Role::QuantizeMxfp8(ElementType::Bf16), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);

@@ -222,9 +222,11 @@ impl PadProblem {
 /// More than any format needs.
 const MOST_ALIGN: usize = 1 << 16;
 
-/// A kernel whose blocks walk over tiles: as many as the device holds at once. `None` without tiles.
+/// A kernel of tiles: as many blocks as the device holds at once, if they walk, or as there are tiles.
+/// `None` without tiles.
 pub(super) fn walking(role: Role, tiles: u64, gpu: GpuTarget) -> Result<Option<PlannedKernel>> {
-    let held = u64::from(row(role)?.blocks_per_multiprocessor());
-    let blocks = tiles.min(held * u64::from(gpu.multiprocessors)) as u32;
+    let kernel = row(role)?;
+    let held = u64::from(kernel.blocks_per_multiprocessor() * gpu.multiprocessors);
+    let blocks = if kernel.is_persistent() { tiles.min(held) } else { tiles } as u32;
     Ok((blocks > 0).then_some(PlannedKernel { role, grid: [blocks, 1] }))
 }

@@ -208,6 +208,7 @@ impl QuantizeProblem {
     fn role(&self) -> Result<Role> {
         let element = self.element()?;
         Ok(match self.destination.format {
+            Format::Fp8 { blocks, .. } if self.is_of_rows() => Role::QuantizeFp8Rows(blocks),
             Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
             Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
             Format::Nvfp4(format) => {
@@ -220,6 +221,12 @@ impl QuantizeProblem {
                 Role::QuantizeNvfp4(args.way(element), element)
             }
         })
+    }
+
+    /// Whether all that is wanted is a rowwise copy of 16-bit elements.
+    fn is_of_rows(&self) -> bool {
+        let Self { destination, input, dbias, .. } = *self;
+        !destination.has(Direction::Columnwise) && dbias.is_none() && input != DType::F32
     }
 
     /// How the kernels call the choice between 6 and 4.

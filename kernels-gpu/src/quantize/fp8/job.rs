@@ -1,10 +1,12 @@
-//! What a block needs to know about its next tile: found by one thread, left in shared memory for the
+//! What a block needs to know about its next tile: found by one warp, left in shared memory for the
 //! others, who would otherwise spend a third of their instructions on it.
 
 use ptx_std::hint::opaque;
 use ptx_std::memory::{
     load_constant_f32, load_constant_u64, load_shared_u32x4, store_f32, store_shared_u32x4,
 };
+use ptx_std::sync::warp_barrier;
+use ptx_std::thread::lane_index;
 
 use super::stage::{HEIGHT, WIDTH};
 use super::tiles::{Extent, Tile};
@@ -39,34 +41,36 @@ impl Job {
     /// Bytes in shared memory.
     pub const BYTES: u32 = 64;
 
-    /// That of the tile at a place. Writes the zeros that pad lines of scales, too, if the tile is
-    /// the last of a line.
+    /// That of the tile at a place, with bands of `HIGH`. Writes the zeros that pad lines of scales,
+    /// too, if the tile is the last of a line.
     ///
     /// # Safety
     ///
-    /// One thread calls it; the addresses in `args` are valid for what its fields describe.
+    /// All lanes of one warp call it, with the same index; the addresses in `args` are valid for what
+    /// its fields describe.
     #[inline(always)]
-    pub unsafe fn locate(args: &QuantizeArgs, index: u32, blocks: Blocks, bytes: u32) -> Self {
+    pub unsafe fn locate<const HIGH: u32>(
+        args: &QuantizeArgs,
+        index: u32,
+        blocks: Blocks,
+        bytes: u32,
+    ) -> Self {
         // SAFETY: handed to the caller.
         unsafe {
-            // All but one thread would keep in registers what follows from these.
+            // All but one warp would keep in registers what follows from these.
             let Extent { table, groups, rows, columns } = Extent::of(args);
-            let extent = Extent {
-                table,
-                groups: opaque(groups),
-                rows: opaque(rows),
-                columns: opaque(columns),
-            };
-            let tile = extent.tile(index);
+            let extent = Extent { table, groups, rows: opaque(rows), columns: opaque(columns) };
+            let tile = extent.tile_by_warp::<HIGH>(index);
+            let pads = lane_index() == 0;
             let (row_scale, column_scale) = scales(&tile, blocks);
             let row_scales = element(&args.rowwise, &tile, row_scale);
             let column_scales = element(&args.columnwise, &tile, column_scale);
-            if args.rowwise.data != 0 && ends_row_scales(args, &tile, blocks) {
+            if pads && args.rowwise.data != 0 && ends_row_scales(args, &tile, blocks) {
                 let last = if let Blocks::Vector = blocks { tile.rows - 1 } else { 0 };
                 let last = u64::from(last);
                 pad(row_scale[1] + last, row_scales + 4 * last);
             }
-            if args.columnwise.data != 0 && ends_column_scales(args, &tile, blocks) {
+            if pads && args.columnwise.data != 0 && ends_column_scales(args, &tile, blocks) {
                 pad(column_scale[1], column_scales);
             }
             let scale = if args.scale != 0 {
@@ -92,11 +96,11 @@ impl Job {
         }
     }
 
-    /// Leaves it in shared memory.
+    /// The warp's first lane leaves it in shared memory.
     ///
     /// # Safety
     ///
-    /// The [`Job::BYTES`] at `address` are this thread's, and aligned to 16.
+    /// All lanes of the warp call it; the [`Job::BYTES`] at `address` are its own, and aligned to 16.
     #[inline(always)]
     pub unsafe fn leave(&self, address: u32) {
         let halves = |value: u64| [value as u32, (value >> 32) as u32];
@@ -106,11 +110,15 @@ impl Job {
         };
         // SAFETY: handed to the caller.
         unsafe {
-            store_shared_u32x4(address, pair(self.source, self.row_data));
-            store_shared_u32x4(address + 16, pair(self.row_scales, self.column_data));
-            store_shared_u32x4(address + 32, pair(self.column_scales, self.sums));
-            let rest = [self.rows, self.columns, self.padded_rows, self.scale.to_bits()];
-            store_shared_u32x4(address + 48, rest);
+            if lane_index() == 0 {
+                store_shared_u32x4(address, pair(self.source, self.row_data));
+                store_shared_u32x4(address + 16, pair(self.row_scales, self.column_data));
+                store_shared_u32x4(address + 32, pair(self.column_scales, self.sums));
+                let rest = [self.rows, self.columns, self.padded_rows, self.scale.to_bits()];
+                store_shared_u32x4(address + 48, rest);
+            }
+            // Else what the other lanes do next would be compiled apart from what the first one does.
+            warp_barrier();
         }
     }
 

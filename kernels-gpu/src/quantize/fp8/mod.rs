@@ -1,5 +1,6 @@
-//! FP8 by persistent blocks: `amax_tiles`, `quantize_tensor`, `quantize_vector`, `quantize_square`,
-//! and [`group_scales`] and [`dequantize`] beside them.
+//! FP8 by persistent blocks: `amax_tiles`, `quantize_tensor`, `quantize_vector`, `quantize_square`;
+//! by blocks that take one tile each: [`lines`], for a rowwise copy alone; and [`group_scales`] and
+//! [`dequantize`] beside them.
 //!
 //! A block walks the tiles of 128 × 128 elements that are `grid` apart. It copies a tile to shared
 //! memory by `cp.async`, and both copies are made from there: the source is read once. Rows and
@@ -32,7 +33,7 @@
 //! tile, which four schedulers issue in 1.0 µs at best; one copy with a given scale is 6, amax alone
 //! 3. Shared memory makes 4 to 9 passes of 128 bytes for 128 elements (FP32: up to 15), a third of the
 //! time, and none twice because of bank conflicts. A third of the instructions once were those of
-//! finding the next tile, so one thread does that for all ([`job`]).
+//! finding the next tile, so one warp does that for all ([`job`]).
 //!
 //! Three blocks of 256 threads leave a thread 80 registers, which the launch bounds ask for.
 
@@ -40,6 +41,7 @@ mod columns;
 pub mod dequantize;
 pub mod group_scales;
 mod job;
+pub mod lines;
 mod rows;
 mod scale;
 mod source;
@@ -61,7 +63,7 @@ use self::rows::Rows;
 use self::scale::{Format, ScaleRule};
 use self::source::{Bf16, F16, F32, Source};
 use self::stage::{HEIGHT, Stage};
-use self::tiles::Extent;
+use self::tiles::{BAND, Extent};
 use crate::abi::ElementType;
 use crate::abi::quantize::{Blocks, QUANTIZE_BLOCKS, QuantizeArgs};
 
@@ -90,7 +92,7 @@ const _: () = assert!(
 );
 
 /// What shares a scale, at compile time.
-trait Sharing {
+pub trait Sharing {
     const BLOCKS: Blocks;
 }
 
@@ -156,6 +158,41 @@ pub unsafe fn quantize_square(args: &QuantizeArgs, _args_address: u64) {
     unsafe { for_source::<OfSquare, true>(args) }
 }
 
+/// As [`quantize_tensor`], of BF16 or FP16 and into a rowwise copy alone.
+///
+/// # Safety
+///
+/// Blocks of [`THREADS`] threads with [`lines::SHARED_BYTES`] of dynamic shared memory, at least one
+/// for each tile; the addresses in `args` are valid for what its fields describe; the source's, its
+/// columns and the data's are multiples of 16.
+#[inline(always)]
+pub unsafe fn quantize_tensor_rows(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { lines::run::<OfTensor>(args) }
+}
+
+/// As [`quantize_vector`], of BF16 or FP16 and into a rowwise copy alone.
+///
+/// # Safety
+///
+/// As [`quantize_tensor_rows`].
+#[inline(always)]
+pub unsafe fn quantize_vector_rows(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { lines::run::<OfVector>(args) }
+}
+
+/// As [`quantize_square`], of BF16 or FP16 and into a rowwise copy alone.
+///
+/// # Safety
+///
+/// As [`quantize_tensor_rows`].
+#[inline(always)]
+pub unsafe fn quantize_square_rows(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { lines::run::<OfSquare>(args) }
+}
+
 #[inline(always)]
 unsafe fn for_source<B: Sharing, const QUANTIZES: bool>(args: &QuantizeArgs) {
     const BF16: u32 = ElementType::Bf16 as u32;
@@ -189,8 +226,8 @@ unsafe fn walk<S: Source, B: Sharing, const QUANTIZES: bool>(args: &QuantizeArgs
         let stage_at = |slot: u32| Stage { address: shared + slot * Stage::bytes(S::BYTES) };
         let job_at = |slot: u32| shared + STAGES_BYTES + slot * Job::BYTES;
         let amax_slots = job_at(JOBS);
-        let leads = thread_index() == THREADS - WARP;
         let warp = warp_index();
+        let leads = warp == WARPS - 1;
         let wants_amax =
             !QUANTIZES || matches!(B::BLOCKS, Blocks::Square) || args.amax_partial != 0;
 
@@ -212,7 +249,7 @@ unsafe fn walk<S: Source, B: Sharing, const QUANTIZES: bool>(args: &QuantizeArgs
             let next = coming.wrapping_add(step);
             let next_slot = if job_slot + 1 == JOBS { 0 } else { job_slot + 1 };
             if leads && next < tiles {
-                Job::locate(args, next, B::BLOCKS, S::BYTES).leave(job_at(next_slot));
+                Job::locate::<BAND>(args, next, B::BLOCKS, S::BYTES).leave(job_at(next_slot));
             }
 
             // Turn to the tile to be worked on.
