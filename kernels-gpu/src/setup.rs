@@ -1,9 +1,14 @@
 //! `pointer_setup`: splits to group table, in one block.
 //!
 //! The splits may come from a router on the device, so this is the first place that can check them.
-//! Each thread owns a run of consecutive groups; two prefix sums over the block turn their rows and
-//! tiles into offsets. Every word of the table is written at every launch.
+//! Each thread owns a run of consecutive groups: one, or a few if there are more groups than threads.
+//! Prefix sums over the block turn their rows and tiles into offsets. Every word of the table is
+//! written at every launch.
+//!
+//! Other kernels wait for this one, so it does little: all sums are found at once, with one barrier;
+//! warps without groups leave as soon as they can, which is at once if one warp has all groups.
 
+use ptx_std::hint::opaque;
 use ptx_std::memory::{
     compare_exchange_system_u32, load_constant_f32, load_constant_u32, load_constant_u64,
     load_shared_u32, load_shared_u64, load_system_u32, shared_base, store_f32, store_shared_u32,
@@ -11,7 +16,7 @@ use ptx_std::memory::{
 };
 use ptx_std::sync::{block_barrier, fence_system};
 use ptx_std::thread::{
-    WARP, lane_index, shuffle_index, shuffle_up_i64, thread_index, warp_index, warp_min,
+    WARP, lane_index, shuffle_index, shuffle_up, thread_index, warp_index, warp_min,
 };
 
 use crate::abi::{GroupTable, MAX_GROUPS, Operand, Ragged, Scalars, SetupArgs, Status, status};
@@ -19,14 +24,16 @@ use crate::abi::{GroupTable, MAX_GROUPS, Operand, Ragged, Scalars, SetupArgs, St
 /// Threads of the block, as the table of kernels says.
 pub const THREADS: u32 = 1024;
 
-/// Dynamic shared memory of the kernel: a 64-bit total per warp.
-pub const SHARED_BYTES: u32 = 8 * WARP;
+/// Dynamic shared memory of the kernel: the [`Sums`] of each warp.
+pub const SHARED_BYTES: u32 = Sums::BYTES * WARP;
 
 const _: () = assert!(THREADS == WARP * WARP, "a warp scans the totals of the warps");
 const _: () = assert!(MAX_GROUPS < u32::MAX, "u32::MAX stands for no group");
 
 /// The most groups that a thread owns.
-const RUN: u32 = MAX_GROUPS.div_ceil(THREADS);
+const RUN: usize = 4;
+
+const _: () = assert!(RUN as u32 * THREADS >= MAX_GROUPS);
 
 /// The kernel.
 ///
@@ -36,105 +43,62 @@ const RUN: u32 = MAX_GROUPS.div_ceil(THREADS);
 /// descriptions.
 #[inline(always)]
 pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above; all threads of the block stay together up to
-    // the last barrier, and every group index is below `groups`.
+    // SAFETY: the launcher keeps the contract above; warps stay together, and all of them meet at the
+    // barrier unless one has all groups. Every group index is below `groups`.
     unsafe {
         // Give each thread a run of groups.
-        let thread = thread_index();
+        let (thread, warp) = (thread_index(), warp_index());
         let share = args.groups.div_ceil(THREADS);
         let first = (thread * share).min(args.groups);
-        let last = (first + share).min(args.groups);
+        let count = share.min(args.groups - first);
+        let is_idle = warp * WARP * share >= args.groups;
+        let is_one_warp = args.groups <= WARP;
+        if is_one_warp && is_idle {
+            return;
+        }
 
         // Read each split once: what is checked is what is used, even if another stream, unordered,
         // writes the splits meanwhile.
-        let mut splits = [0i64; RUN as usize];
-        for i in 0..RUN {
-            if first + i < last {
-                splits[i as usize] = load_split(args, first + i);
-            }
-        }
+        let splits = [0, 1, 2, 3].map(|i| if i < count { load_split(args, first + i) } else { 0 });
 
-        // Check the splits. Sums saturate, so that no overflow can make a bad sum look good.
-        let mut own_rows = 0i64;
+        // Check the splits, and add everything up.
+        let mut own = Sums::NONE;
         let mut negative = u32::MAX;
-        for i in 0..RUN {
-            let split = splits[i as usize];
+        let mut i = 0;
+        while i < count {
+            let split = pick(&splits, i);
             if split < 0 {
                 negative = negative.min(first + i);
-            } else {
-                own_rows = own_rows.saturating_add(split);
             }
+            own = own.plus(Sums::of(args, split));
+            i += 1;
         }
-        let shared = shared_base();
-        let (rows_before, total_rows) = block_scan(own_rows, shared);
-        let negative = block_min(negative, shared);
+        let (before, total, negative) = scan(own, negative, warp, is_one_warp);
+        if is_idle {
+            return;
+        }
         let verdict = if negative != u32::MAX {
             // For the message alone.
             let value = load_split(args, negative);
             Status { code: status::NEGATIVE_SPLIT, group: negative, value, ..verdict(args) }
-        } else if total_rows > args.rows {
-            Status { code: status::TOO_MANY_ROWS, value: total_rows, ..verdict(args) }
+        } else if total.rows > args.rows {
+            Status { code: status::TOO_MANY_ROWS, value: total.rows, ..verdict(args) }
         } else {
             verdict(args)
         };
         let valid = verdict.code == status::OK;
 
-        // Count the tiles; none if the splits are bad.
-        let mut own_tiles = 0i64;
-        for i in 0..RUN {
-            if valid && first + i < last {
-                own_tiles += tiles(args, splits[i as usize]);
-            }
-        }
-        let (tiles_before, total_tiles) = block_scan(own_tiles, shared);
-
-        // Pad the groups.
-        let (padded_before, total_padded) = if !valid {
-            (0, 0)
-        } else if args.row_align == 1 {
-            (rows_before, total_rows)
-        } else {
-            let mut own_padded = 0i64;
-            for i in 0..RUN {
-                if first + i < last {
-                    own_padded += padded(args, splits[i as usize]);
-                }
-            }
-            block_scan(own_padded, shared)
-        };
-
-        // Write the entries of each group.
+        // Close the prefix arrays and give the verdict.
         let layout = GroupTable::layout(args.groups);
         let is_padded = args.padded_reduction != 0;
-        let mut row = if valid { rows_before } else { 0 };
-        let mut padded_row = padded_before;
-        let mut tile = tiles_before;
-        for i in 0..RUN {
-            if first + i < last {
-                let split = if valid { splits[i as usize] } else { 0 };
-                let padded_split = padded(args, split);
-                let place = if is_padded {
-                    Place { row: padded_row, rows: padded_split, padded_row, tile }
-                } else {
-                    Place { row, rows: split, padded_row, tile }
-                };
-                write_group(args, &layout, first + i, place);
-                if valid {
-                    row += split;
-                    padded_row += padded_split;
-                    tile += tiles(args, split);
-                }
-            }
-        }
-
-        // Close the prefix arrays and give the verdict.
         if thread == 0 {
             let groups = u64::from(args.groups);
-            let live_rows = if valid { total_rows } else { 0 };
-            let end = if is_padded { total_padded } else { live_rows };
+            let total = total.only_if(valid);
+            let end = if is_padded { i64::from(total.padded) } else { total.rows };
+            let padded_end = u64::from(total.padded);
             store_u64(args.table + layout.row_offsets as u64 + 8 * groups, end as u64);
-            store_u64(args.table + layout.padded_offsets as u64 + 8 * groups, total_padded as u64);
-            store_u32(args.table + layout.tile_prefix as u64 + 4 * groups, total_tiles as u32);
+            store_u64(args.table + layout.padded_offsets as u64 + 8 * groups, padded_end);
+            store_u32(args.table + layout.tile_prefix as u64 + 4 * groups, total.tiles);
             let address = args.table + layout.status as u64;
             store_u32(address, verdict.code);
             store_verdict_but_code(address, &verdict);
@@ -142,6 +106,81 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
             if !valid && args.sticky_status != 0 {
                 publish(args.sticky_status, &verdict);
             }
+        }
+
+        // Write the entries of each group: of no rows if the splits are bad.
+        let mut place = before.only_if(valid);
+        let mut i = 0;
+        while i < count {
+            // One loop for all cases: the compiler would make four, which take longer to fetch.
+            let [valid, is_padded] = [valid, is_padded].map(|flag| opaque(u32::from(flag)) != 0);
+            let split = if valid { pick(&splits, i) } else { 0 };
+            let sums = Sums::of(args, split);
+            write_group(args, &layout, first + i, place, sums, is_padded);
+            place = place.plus(sums.only_if(valid));
+            i += 1;
+        }
+    }
+}
+
+/// Element `index`, without an array in memory.
+#[inline(always)]
+fn pick(&[a, b, c, d]: &[i64; RUN], index: u32) -> i64 {
+    let [upper, lower] = if index & 1 == 0 { [a, c] } else { [b, d] };
+    if index & 2 == 0 { upper } else { lower }
+}
+
+/// Rows of groups and what follows from them. Of bad splits only the rows mean anything.
+#[derive(Clone, Copy)]
+struct Sums {
+    /// Rows, without those of negative splits. They saturate, so that no overflow can make a bad sum
+    /// look good.
+    rows: i64,
+    /// Rows with each group's rounded up. They fit: rows are checked against the buffer, which has
+    /// fewer than 2^31, and all rounding adds less than 2^31.
+    padded: u32,
+    /// Output tiles.
+    tiles: u32,
+}
+
+impl Sums {
+    /// Bytes in shared memory, with the first negative split.
+    const BYTES: u32 = 20;
+
+    const NONE: Self = Self { rows: 0, padded: 0, tiles: 0 };
+
+    /// Those of a group.
+    #[inline(always)]
+    fn of(args: &SetupArgs, split: i64) -> Self {
+        let padded = (split as u32).div_ceil(args.row_align).wrapping_mul(args.row_align);
+        Self { rows: split.max(0), padded, tiles: tiles(args, split) }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        // Neither is negative, so the sum fits without a sign.
+        let rows = (self.rows as u64).wrapping_add(other.rows as u64);
+        Self {
+            rows: rows.min(i64::MAX as u64) as i64,
+            padded: self.padded.wrapping_add(other.padded),
+            tiles: self.tiles.wrapping_add(other.tiles),
+        }
+    }
+
+    /// This if `condition` holds, else none.
+    #[inline(always)]
+    fn only_if(self, condition: bool) -> Self {
+        if condition { self } else { Self::NONE }
+    }
+
+    /// Those of another lane, as `fetch` brings a word from it.
+    #[inline(always)]
+    fn from_lane(self, fetch: impl Fn(u32) -> u32) -> Self {
+        let (low, high) = (fetch(self.rows as u32), fetch((self.rows >> 32) as u32));
+        Self {
+            rows: i64::from(high as i32) << 32 | i64::from(low),
+            padded: fetch(self.padded),
+            tiles: fetch(self.tiles),
         }
     }
 }
@@ -154,19 +193,9 @@ fn verdict(args: &SetupArgs) -> Status {
 
 /// Output tiles of a group whose split is `rows`.
 #[inline(always)]
-fn tiles(args: &SetupArgs, rows: i64) -> i64 {
-    let m = if args.ragged == Ragged::Rows as u32 { rows as u64 } else { u64::from(args.m) };
-    // Both factors are below 2^32; rows were checked against the buffer.
-    let tile_rows = (m as u32).div_ceil(args.tile_m);
-    let tile_columns = args.n.div_ceil(args.tile_n);
-    i64::from(tile_rows) * i64::from(tile_columns)
-}
-
-/// Rows of a group whose split is `rows`, rounded up. Rows were checked against the buffer, which has
-/// fewer than 2^31.
-#[inline(always)]
-fn padded(args: &SetupArgs, rows: i64) -> i64 {
-    i64::from((rows as u32).next_multiple_of(args.row_align))
+fn tiles(args: &SetupArgs, rows: i64) -> u32 {
+    let m = if args.ragged == Ragged::Rows as u32 { rows as u32 } else { args.m };
+    m.div_ceil(args.tile_m).wrapping_mul(args.n.div_ceil(args.tile_n))
 }
 
 #[inline(always)]
@@ -181,23 +210,19 @@ unsafe fn load_split(args: &SetupArgs, group: u32) -> i64 {
     }
 }
 
-/// The rows of a group, as its operands have them, and what comes before it.
-#[derive(Clone, Copy)]
-struct Place {
-    row: i64,
-    rows: i64,
-    padded_row: i64,
-    tile: i64,
-}
-
-/// Writes everything about one group.
+/// Writes everything about one group, which has `own` behind `before`.
 #[inline(always)]
 unsafe fn write_group(
     args: &SetupArgs,
     layout: &GroupTable,
     group: u32,
-    Place { row, rows, padded_row, tile }: Place,
+    before: Sums,
+    own: Sums,
+    is_padded: bool,
 ) {
+    let padded_row = i64::from(before.padded);
+    let (row, rows) =
+        if is_padded { (padded_row, own.padded) } else { (before.rows, own.rows as u32) };
     let at4 = |array: usize| args.table + array as u64 + 4 * u64::from(group);
     let at8 = |array: usize| args.table + array as u64 + 8 * u64::from(group);
     let ragged_rows = args.ragged == Ragged::Rows as u32;
@@ -205,7 +230,7 @@ unsafe fn write_group(
     unsafe {
         store_u64(at8(layout.row_offsets), row as u64);
         store_u64(at8(layout.padded_offsets), padded_row as u64);
-        store_u32(at4(layout.tile_prefix), tile as u32);
+        store_u32(at4(layout.tile_prefix), before.tiles);
 
         let (a, a_offset) = locate(&args.a, group, row);
         store_u64(at8(layout.a_pointers), a);
@@ -217,9 +242,9 @@ unsafe fn write_group(
         store_u64(at8(layout.d_pointers), d);
         store_u64(at8(layout.d_offsets), d_offset);
 
-        store_u32(at4(layout.m), if ragged_rows { rows as u32 } else { args.m });
+        store_u32(at4(layout.m), if ragged_rows { rows } else { args.m });
         store_u32(at4(layout.n), args.n);
-        store_u32(at4(layout.k), if ragged_rows { args.k } else { rows as u32 });
+        store_u32(at4(layout.k), if ragged_rows { args.k } else { rows });
         let mut alpha = scalar(&args.alpha, group);
         let factors =
             [(args.a_scale_inv, args.a_scale_factor), (args.b_scale_inv, args.b_scale_factor)];
@@ -297,75 +322,54 @@ unsafe fn publish(address: u64, verdict: &Status) {
     }
 }
 
-/// Saturating prefix sum over the block of values that are not negative: the sum before this
-/// thread, and that of all. Uses 256 bytes of shared memory.
+/// Prefix sums over the block: what comes before this thread, and all of it; and the smallest
+/// `negative`. An idle warp gets nothing that means anything.
 #[inline(always)]
-unsafe fn block_scan(value: i64, shared: u32) -> (i64, i64) {
-    // SAFETY: the whole block calls it together; the last barrier frees the memory for the next
-    // call.
+unsafe fn scan(own: Sums, negative: u32, warp: u32, is_one_warp: bool) -> (Sums, Sums, u32) {
+    // SAFETY: the whole block calls it together, or one warp that has everything.
     unsafe {
-        let (lane, warp) = (lane_index(), warp_index());
-
-        // Scan the warp, and leave its total for the others.
-        let inclusive = warp_scan(value, lane);
-        if lane == WARP - 1 {
-            store_shared_u64(shared + 8 * warp, inclusive as u64);
+        let lane = lane_index();
+        let through = warp_scan(own, lane);
+        let before = through.from_lane(|word| shuffle_up(word, 1)).only_if(lane > 0);
+        let negative = warp_min(negative);
+        let of_warp = through.from_lane(|word| shuffle_index(word, WARP - 1));
+        if is_one_warp {
+            return (before, of_warp, negative);
         }
-        block_barrier();
 
-        // Scan the totals in every warp alike.
-        let totals = warp_scan(load_shared_u64(shared + 8 * lane) as i64, lane);
-        let total = broadcast(totals, WARP - 1);
-        let through_previous_warp = broadcast(totals, warp.saturating_sub(1));
-        let before_warp = if warp == 0 { 0 } else { through_previous_warp };
-        let through_previous_lane = shuffle_up_i64(inclusive, 1);
-        let before_lane = if lane == 0 { 0 } else { through_previous_lane };
-        block_barrier();
-        (before_warp.saturating_add(before_lane), total)
-    }
-}
-
-/// Saturating sum of the values of the lanes up to this one.
-#[inline(always)]
-unsafe fn warp_scan(value: i64, lane: u32) -> i64 {
-    let mut sum = value;
-    let mut distance = 1;
-    while distance < WARP {
-        // SAFETY: the whole warp calls it together.
-        let below = unsafe { shuffle_up_i64(sum, distance) };
-        if lane >= distance {
-            sum = sum.saturating_add(below);
-        }
-        distance *= 2;
-    }
-    sum
-}
-
-/// `value` of lane `lane`.
-#[inline(always)]
-unsafe fn broadcast(value: i64, lane: u32) -> i64 {
-    // SAFETY: the whole warp calls it together.
-    unsafe {
-        let low = shuffle_index(value as u32, lane);
-        let high = shuffle_index((value >> 32) as u32, lane);
-        (i64::from(high) << 32) | i64::from(low)
-    }
-}
-
-/// Smallest value of the block, in every thread. Uses 128 bytes of shared memory.
-#[inline(always)]
-unsafe fn block_min(value: u32, shared: u32) -> u32 {
-    // SAFETY: the whole block calls it together; the last barrier frees the memory for the next
-    // call.
-    unsafe {
-        let (lane, warp) = (lane_index(), warp_index());
-        let smallest = warp_min(value);
+        // Leave the totals for the other warps, each of which then scans those of all.
+        let shared = shared_base();
+        let [rows, others, smallest] = [0, 8 * WARP, 16 * WARP].map(|offset| shared + offset);
         if lane == 0 {
-            store_shared_u32(shared + 4 * warp, smallest);
+            store_shared_u64(rows + 8 * warp, of_warp.rows as u64);
+            let pair = u64::from(of_warp.tiles) << 32 | u64::from(of_warp.padded);
+            store_shared_u64(others + 8 * warp, pair);
+            store_shared_u32(smallest + 4 * warp, negative);
         }
         block_barrier();
-        let smallest = warp_min(load_shared_u32(shared + 4 * lane));
-        block_barrier();
-        smallest
+        let pair = load_shared_u64(others + 8 * lane);
+        let totals = Sums {
+            rows: load_shared_u64(rows + 8 * lane) as i64,
+            padded: pair as u32,
+            tiles: (pair >> 32) as u32,
+        };
+        let through = warp_scan(totals, lane);
+        let total = through.from_lane(|word| shuffle_index(word, WARP - 1));
+        let warps_before =
+            through.from_lane(|word| shuffle_index(word, warp.saturating_sub(1))).only_if(warp > 0);
+        let negative = warp_min(load_shared_u32(smallest + 4 * lane));
+        (warps_before.plus(before), total, negative)
     }
+}
+
+/// The sums of the lanes up to this one.
+#[inline(always)]
+unsafe fn warp_scan(own: Sums, lane: u32) -> Sums {
+    let mut sums = own;
+    for distance in [1, 2, 4, 8, 16] {
+        // SAFETY: the whole warp calls it together.
+        let below = sums.from_lane(|word| unsafe { shuffle_up(word, distance) });
+        sums = sums.plus(below.only_if(lane >= distance));
+    }
+    sums
 }
