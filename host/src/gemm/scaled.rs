@@ -70,7 +70,7 @@ fn exact_args(
     operands: &ScaledGemmOperands<'_>,
     plain: GemmArgs,
 ) -> Result<GemmArgs> {
-    check_exact(problem.pass, operands)?;
+    check_all_exact(problem.pass, operands)?;
     check_alignment(&operands.d, operands.bias)?;
     let unscaled = problem.unscaled();
     let (a_map, b_map) = exact_maps(launcher, &unscaled, &operands.a.data, &operands.b.data)?;
@@ -83,26 +83,34 @@ fn exact_args(
     Ok(GemmArgs { a_map, b_map, row_scales, row_scale_factor, ..plain })
 }
 
-/// Refuses codes: the kernel would take their bytes for numbers in BF16, and read beyond them.
-fn check_exact(pass: Pass, operands: &ScaledGemmOperands<'_>) -> Result<()> {
+/// Refuses operands in codes: the GPU multiplies exact numbers.
+fn check_all_exact(pass: Pass, operands: &ScaledGemmOperands<'_>) -> Result<()> {
     let names = match pass {
         Pass::Fprop => ["x", "weights"],
         Pass::Dgrad => ["dy", "weights"],
         Pass::Wgrad => ["dy", "x"],
     };
-    for (name, side) in names.into_iter().zip([operands.a_side(pass), operands.b_side(pass)]) {
-        let form = side.spec.form(side.direction);
-        if form != Some(Form::Exact) {
-            return Err(Error::unsupported(format!(
-                "{name}: the copy in {} is in {:?}, this GPU multiplies it as exact numbers; \
-                 quantize into Form::Exact, or make them of the codes with \
-                 functional::restore_exact",
-                side.spec.format,
-                form.unwrap_or_default(),
-            )));
-        }
+    let sides = [operands.a_side(pass), operands.b_side(pass)];
+    let mut named = names.into_iter().zip(sides);
+    named.try_for_each(|(name, side)| check_exact(name, side.spec, side.direction))
+}
+
+/// Refuses a copy in codes.
+pub(crate) fn check_exact(
+    name: &'static str,
+    spec: QuantizedSpec,
+    direction: Direction,
+) -> Result<()> {
+    let form = spec.form(direction);
+    if form == Some(Form::Exact) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::unsupported(format!(
+        "{name}: the copy in {} is in {:?}, this GPU multiplies it as exact numbers; quantize into \
+         Form::Exact, or make them of the codes with functional::restore_exact",
+        spec.format,
+        form.unwrap_or_default(),
+    )))
 }
 
 /// One operand: the copy that runs along the reduction.

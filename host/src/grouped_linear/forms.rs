@@ -72,10 +72,12 @@ pub fn restore_exact(
         }
         done = true;
     }
+    let parts: [Part; 1] = [|copy| copy.amax.as_ref()];
+    change.check_parts(&parts)?;
     for (problem, operands) in work {
         change.run(problem.into(), &Operands::Dequantize(operands))?;
     }
-    change.carry(|copy| copy.amax.as_ref())
+    change.carry(&parts)
 }
 
 /// Puts the block scales of MXFP8 or NVFP4 into the order that block-scaled tensor cores read
@@ -112,11 +114,12 @@ pub fn swizzle(
         let (scales, destination) = (&from.scale_inv, &to.scale_inv);
         work.push((problem, SwizzleOperands { scales, splits, destination }));
     }
+    let parts: [Part; 2] = [|copy| Some(&copy.data), |copy| copy.amax.as_ref()];
+    change.check_parts(&parts)?;
     for (problem, operands) in work {
         change.run(problem.into(), &Operands::Swizzle(operands))?;
     }
-    change.carry(|copy| Some(&copy.data))?;
-    change.carry(|copy| copy.amax.as_ref())
+    change.carry(&parts)
 }
 
 /// A quantized tensor to be stored in another way.
@@ -176,14 +179,37 @@ impl<'a> Change<'a> {
         run(self.stream, problem, operands, self.source.spec().groups, self.rows)
     }
 
-    /// Copies a part that both ways of storage have, unless it is in the same memory.
-    fn carry(&self, part: impl Fn(&QuantizedCopy) -> Option<&Tensor>) -> Result<()> {
-        for (_, from, to) in self.copies()? {
-            let (Some(from), Some(to)) = (part(from), part(to)) else { continue };
-            if !(from.overlaps(to) && from.byte_len() == to.byte_len()) {
-                to.clone().copy_from(self.stream, from)?;
+    /// Refuses parts that overlap what they are copied from, unless they are the same memory.
+    fn check_parts(&self, parts: &[Part]) -> Result<()> {
+        self.destination.check_shared()?;
+        for (from, to) in self.pairs(parts)? {
+            if from.overlaps(&to) && !from.same_as(&to) {
+                return Err(Error::invalid(
+                    "destination: it overlaps the source; give it memory of its own, or the same",
+                ));
             }
         }
         Ok(())
     }
+
+    /// Copies what both ways of storage have, unless it is in the same memory.
+    fn carry(&self, parts: &[Part]) -> Result<()> {
+        for (from, mut to) in self.pairs(parts)? {
+            if !from.same_as(&to) {
+                to.copy_from(self.stream, &from)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pairs(&self, parts: &[Part]) -> Result<Vec<(Tensor, Tensor)>> {
+        let copies = self.copies()?;
+        let pairs = copies.iter().flat_map(|(_, from, to)| {
+            parts.iter().filter_map(|part| Some((part(from)?.clone(), part(to)?.clone())))
+        });
+        Ok(pairs.collect())
+    }
 }
+
+/// A part of a copy that does not depend on how it is stored.
+type Part = fn(&QuantizedCopy) -> Option<&Tensor>;

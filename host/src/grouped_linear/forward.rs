@@ -219,7 +219,7 @@ impl GroupedLinear {
         ];
         if let Input::Quantized(x) = x {
             x.check_device("x", stream)?;
-            recipe.check_tokens(x, columnwise[0])?;
+            recipe.check_tokens(x, columnwise[0], stream.device().target())?;
         }
         // Before anything is quantized, what the product would refuse, and an output over what is
         // quantized, which the product would not see.
@@ -238,7 +238,7 @@ impl GroupedLinear {
         overlaps.read(recipe.memory());
         overlaps.write([&*y]);
         overlaps.check()?;
-        recipe.check_weights(columnwise[1])?;
+        recipe.check_weights(columnwise[1], stream.device().target())?;
         let x = match x {
             Input::Plain(x) => {
                 recipe.tokens(stream, Role::Input, x, splits, [true, columnwise[0]])?

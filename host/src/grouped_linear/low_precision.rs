@@ -8,6 +8,7 @@ use super::random::RandomState;
 use super::weight_cache::Prepare;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::gemm::scaled::check_exact;
 use crate::plan::{
     BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource,
     ScaledGemmProblem, Target,
@@ -433,7 +434,12 @@ impl LayerRecipe {
 
     /// Refuses tokens that were quantized by someone else in another way than forward would, or
     /// without a copy that it reads or (`columnwise`) backward.
-    pub(super) fn check_tokens(&self, x: &QuantizedTensor, columnwise: bool) -> Result<()> {
+    pub(super) fn check_tokens(
+        &self,
+        x: &QuantizedTensor,
+        columnwise: bool,
+        target: Target,
+    ) -> Result<()> {
         let got = x.spec();
         let want = self.spec(Role::Input, got.source.rows(), [true, columnwise]);
         if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
@@ -443,9 +449,7 @@ impl LayerRecipe {
             )));
         }
         for direction in want.directions() {
-            if got.form(direction).is_none() {
-                return Err(missing_copy("x", direction));
-            }
+            check_operand("x", got, direction, target)?;
         }
         if self.kept_tokens().is_none() {
             return Err(Error::unsupported(
@@ -457,13 +461,13 @@ impl LayerRecipe {
     }
 
     /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward.
-    pub(super) fn check_weights(&self, columnwise: bool) -> Result<()> {
+    pub(super) fn check_weights(&self, columnwise: bool, target: Target) -> Result<()> {
         let Some(weights) = &self.weights else { return Ok(()) };
         let needed = [Some(Direction::Rowwise), columnwise.then_some(Direction::Columnwise)];
-        match needed.into_iter().flatten().find(|&copy| weights.copy(copy).is_none()) {
-            Some(direction) => Err(missing_copy("weights", direction)),
-            None => Ok(()),
+        for direction in needed.into_iter().flatten() {
+            check_operand("weights", weights.spec(), direction, target)?;
         }
+        Ok(())
     }
 
     /// The quantized weights: those given, or the layer's own, quantized now.
@@ -557,7 +561,7 @@ impl LayerRecipe {
     ) -> Option<String> {
         if kernel == KernelChoice::Simt {
             return Some(
-                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no FP8"
+                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no quantized operands"
                     .to_owned(),
             );
         }
@@ -583,11 +587,27 @@ impl LayerRecipe {
         }
         if kernel == KernelChoice::Simt {
             return Err(Error::unsupported(
-                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no FP8",
+                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no quantized operands",
             ));
         }
         Ok(())
     }
+}
+
+/// Refuses an operand without the copy that a product reads, or in a form that it cannot read.
+fn check_operand(
+    name: &'static str,
+    spec: QuantizedSpec,
+    direction: Direction,
+    target: Target,
+) -> Result<()> {
+    if spec.form(direction).is_none() {
+        return Err(missing_copy(name, direction));
+    }
+    if target.gpu.is_none() || !spec.format.is_micro() {
+        return Ok(());
+    }
+    check_exact(name, spec, direction)
 }
 
 fn original_and_dequantized() -> Error {

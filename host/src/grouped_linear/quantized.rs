@@ -117,6 +117,7 @@ pub fn quantize(
     let spec = destination.spec();
     let (operand, splits, input) = check_source(stream, &source, destination)?;
     destination.check_device("destination", stream)?;
+    destination.check_shared()?;
     if let Some(skip) = skip {
         skip.check("skip", &[1], DType::I32, stream)?;
         if delayed.is_some() || dbias.is_some() {

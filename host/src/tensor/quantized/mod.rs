@@ -218,6 +218,31 @@ impl QuantizedTensor {
         parts.chain(scale)
     }
 
+    /// Refuses to write a tensor whose copies have in memory of their own what they should share, and
+    /// what is written once.
+    pub(crate) fn check_shared(&self) -> Result<()> {
+        let Parts { spec, rowwise, columnwise, .. } = &*self.0;
+        let (Some(rowwise), Some(columnwise)) = (rowwise, columnwise) else { return Ok(()) };
+        let amax = match (&rowwise.amax, &columnwise.amax) {
+            (Some(a), Some(b)) => a.same_as(b),
+            _ => true,
+        };
+        for (shared, same, what) in [
+            (spec.shares_data(), rowwise.data.same_as(&columnwise.data), "data"),
+            (spec.format.is_whole(), rowwise.scale_inv.same_as(&columnwise.scale_inv), "scale_inv"),
+            (spec.shares_amax(), amax, "amax"),
+        ] {
+            if shared && !same {
+                return Err(Error::invalid(format!(
+                    "destination: its copies have {what} in memory of their own, which in {} they \
+                     share; give from_copies the same tensor twice",
+                    spec.format
+                )));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn check_device(&self, what: &'static str, stream: &Stream) -> Result<()> {
         self.tensors().try_for_each(|tensor| tensor.check_device(what, stream))
     }
