@@ -350,7 +350,25 @@ fn setup() -> Vec<Scenario> {
         let splits = splits.iter().map(|own| own.to_vec()).collect();
         Scenario::Bad(BadSplits { product: None, dtype, splits, message })
     };
-    vec![
+    // Two numbers meet in one step of the scan; what comes to an unsaturated sum afterwards makes it
+    // small. The scan of a warp, then that of the warps.
+    let meets = [1, 2, 4, 8, 16].map(|distance| {
+        let mut splits = vec![0; 32];
+        (splits[0], splits[distance]) = (i64::MAX, i64::MAX);
+        if let Some(split) = splits.get_mut(2 * distance) {
+            *split = 4;
+        }
+        splits
+    });
+    let wide = meets.clone().map(|lanes| {
+        let groups = (0..1024).map(|group| if group % 32 == 0 { lanes[group / 32] } else { 0 });
+        groups.collect::<Vec<i64>>()
+    });
+    let mut of_one_thread = vec![0; 4096];
+    of_one_thread[..3].copy_from_slice(&[i64::MAX, i64::MAX, 4]);
+    let overflows = meets.into_iter().chain(wide).chain([of_one_thread]);
+    let overflows = overflows.map(|own| bad(DType::I64, &[&own], "9223372036854775807 rows"));
+    let cases = vec![
         simt(Case { factors: Factors::PerGroup, tail: 0, ..case(Fprop, F32, &[65, 0, 3], 5, 6) }),
         simt(Case {
             splits: SplitSource::DeviceI32,
@@ -367,5 +385,6 @@ fn setup() -> Vec<Scenario> {
         simt(many(1500, Wgrad)),
         simt(many(2500, Dgrad)),
         simt(many(4096, Fprop)),
-    ]
+    ];
+    cases.into_iter().chain(overflows).collect()
 }

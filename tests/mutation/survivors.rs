@@ -115,10 +115,17 @@ pub const SURVIVORS: &[Survivors] = &[
     },
     Survivors {
         reason: "the store behind it releases all that the thread has written, so the fence says it twice",
-        mutants: &["setup: line 1579 of `pointer_setup`: without `fence.acq_rel.sys`"],
+        mutants: &["setup: line 992 of `pointer_setup`: without `fence.acq_rel.sys`"],
     },
     Survivors {
-        reason: "it frees the shared memory of a scan for the next, and this scan is the last",
-        mutants: &["setup: line 1242 of `pointer_setup`: without `bar.sync`"],
+        reason: "warps without groups then stay, and have nothing to write",
+        mutants: &["setup: line 42 of `pointer_setup`: `setp.ge.u32` is always false"],
+    },
+    Survivors {
+        reason: "what comes before a group is asked for with good splits alone, whose sums are far from saturating",
+        mutants: &[
+            "setup: line 608 of `pointer_setup`: `min.u64` takes its first operand",
+            "setup: line 769 of `pointer_setup`: `min.u64` takes its first operand",
+        ],
     },
 ];
