@@ -175,7 +175,7 @@ impl Sums {
 
     /// Those of another lane, as `fetch` brings a word from it.
     #[inline(always)]
-    fn from_lane(self, fetch: impl Fn(u32) -> u32) -> Self {
+    fn fetched(self, fetch: impl Fn(u32) -> u32) -> Self {
         let (low, high) = (fetch(self.rows as u32), fetch((self.rows >> 32) as u32));
         Self {
             rows: i64::from(high as i32) << 32 | i64::from(low),
@@ -330,9 +330,9 @@ unsafe fn scan(own: Sums, negative: u32, warp: u32, is_one_warp: bool) -> (Sums,
     unsafe {
         let lane = lane_index();
         let through = warp_scan(own, lane);
-        let before = through.from_lane(|word| shuffle_up(word, 1)).only_if(lane > 0);
+        let before = through.fetched(|word| shuffle_up(word, 1)).only_if(lane > 0);
         let negative = warp_min(negative);
-        let of_warp = through.from_lane(|word| shuffle_index(word, WARP - 1));
+        let of_warp = through.fetched(|word| shuffle_index(word, WARP - 1));
         if is_one_warp {
             return (before, of_warp, negative);
         }
@@ -354,9 +354,9 @@ unsafe fn scan(own: Sums, negative: u32, warp: u32, is_one_warp: bool) -> (Sums,
             tiles: (pair >> 32) as u32,
         };
         let through = warp_scan(totals, lane);
-        let total = through.from_lane(|word| shuffle_index(word, WARP - 1));
+        let total = through.fetched(|word| shuffle_index(word, WARP - 1));
         let warps_before =
-            through.from_lane(|word| shuffle_index(word, warp.saturating_sub(1))).only_if(warp > 0);
+            through.fetched(|word| shuffle_index(word, warp.saturating_sub(1))).only_if(warp > 0);
         let negative = warp_min(load_shared_u32(smallest + 4 * lane));
         (warps_before.plus(before), total, negative)
     }
@@ -368,7 +368,7 @@ unsafe fn warp_scan(own: Sums, lane: u32) -> Sums {
     let mut sums = own;
     for distance in [1, 2, 4, 8, 16] {
         // SAFETY: the whole warp calls it together.
-        let below = sums.from_lane(|word| unsafe { shuffle_up(word, distance) });
+        let below = sums.fetched(|word| unsafe { shuffle_up(word, distance) });
         sums = sums.plus(below.only_if(lane >= distance));
     }
     sums
