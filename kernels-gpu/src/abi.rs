@@ -274,8 +274,8 @@ pub struct DbiasArgs {
     pub accumulate: u32,
     /// Tile columns of the set-up that wrote the table: its prefix counts each segment so many times.
     pub tile_columns: u32,
-    /// Zero.
-    pub reserved2: u64,
+    /// Device address of a `u32`; where it is not zero, `dbias_reduce` writes nothing. 0: none.
+    pub skip: u64,
 }
 
 /// Arguments of `dscales`: `dscales[r] = Σ_j dY[r, j] · b_g(r)[j]`, one warp per live row.

@@ -10,8 +10,8 @@
 
 use ptx_std::convert::fma;
 use ptx_std::memory::{
-    load_constant_f32, load_constant_u32x4, load_constant_u64, load_shared_f32, shared_base,
-    store_f32, store_shared_f32,
+    load_constant_f32, load_constant_u32, load_constant_u32x4, load_constant_u64, load_shared_f32,
+    shared_base, store_f32, store_shared_f32,
 };
 use ptx_std::sync::block_barrier;
 use ptx_std::thread::{
@@ -130,6 +130,10 @@ pub unsafe fn dbias_reduce(args: &DbiasArgs, _args_address: u64) {
     let column = block_index() * THREADS + thread_index();
     // SAFETY: the launcher keeps the contract above; each thread has its own element.
     unsafe {
+        // Leave everything as it is where the flag says so: there are no partial sums then.
+        if args.skip != 0 && load_constant_u32(args.skip) != 0 {
+            return;
+        }
         let table = Table::new(args.table, args.groups);
         if column >= args.n || !table.is_valid() {
             return;

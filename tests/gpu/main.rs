@@ -11,6 +11,7 @@ mod cache;
 mod capture;
 mod captured;
 mod device;
+mod flag;
 mod host;
 mod interop;
 mod kernels;
@@ -119,6 +120,7 @@ fn main() -> ExitCode {
         capture::checks(),
         captured::checks(),
         recipes::checks(),
+        flag::checks(),
         streams::checks(),
         large::checks(),
         maps::checks(),

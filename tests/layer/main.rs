@@ -12,6 +12,7 @@ mod exact;
 mod inferred;
 mod prepare;
 mod recipes;
+mod skipped;
 mod streams;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         inferred::TESTS,
         prepare::TESTS,
         recipes::TESTS,
+        skipped::TESTS,
         conversions::TESTS,
         streams::TESTS,
     ];

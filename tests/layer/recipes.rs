@@ -32,7 +32,6 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: delayed scales are those of the last step", |e, s| golden(s).expect(e)),
     ("recipes: delayed scaling goes on from values", |e, s| restored(s).expect(e)),
     ("recipes: a reduced amax makes the next scale", |e, s| reduced(s).expect(e)),
-    ("recipes: a flag on the device skips all of a quantization", |e, s| skipped(s).expect(e)),
     ("recipes: tokens with a scale for each row", |e, s| scaled_rows(s).expect(e)),
     ("recipes: backward on restored operands", |e, s| dequantized(s).expect(e)),
     ("recipes: tokens quantized beforehand", |e, s| prequantized(s).expect(e)),
@@ -40,20 +39,20 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 ];
 
 /// Neither is a multiple of 128.
-const K: usize = 160;
+pub(crate) const K: usize = 160;
 const N: usize = 96;
 /// More rows than a block has, none, and fewer.
 const SPLITS: [usize; 3] = [130, 0, 41];
 const LIVE: usize = 171;
 const TAIL: usize = 5;
-const ROWS: usize = LIVE + TAIL;
-const GROUPS: usize = SPLITS.len();
+pub(crate) const ROWS: usize = LIVE + TAIL;
+pub(crate) const GROUPS: usize = SPLITS.len();
 
 /// What one forward and its backward give, live rows alone.
 const NAMES: [&str; 5] = ["y", "dx", "dw", "db", "dscales"];
-type Results = [Vec<f32>; 5];
+pub(crate) type Results = [Vec<f32>; 5];
 
-fn recipes() -> Vec<(&'static str, Recipe)> {
+pub(crate) fn recipes() -> Vec<(&'static str, Recipe)> {
     let current = CurrentScaling::default();
     let scale = ScaleRule { power_of_two: true, epsilon: 0.0 };
     let delayed = DelayedScaling { history_len: 4, ..DelayedScaling::default() };
@@ -110,25 +109,25 @@ fn rewind(stream: &Stream, recipe: Option<&LayerRecipe>) -> Result<()> {
 }
 
 /// A layer and what it is given.
-struct Model {
-    layer: GroupedLinear,
+pub(crate) struct Model {
+    pub(crate) layer: GroupedLinear,
     config: Config,
-    x: Tensor,
+    pub(crate) x: Tensor,
     dy: Tensor,
     row_scales: Tensor,
-    splits: Splits,
+    pub(crate) splits: Splits,
 }
 
 impl Model {
     /// Numbers from -1 to 1.
-    fn new(stream: &Stream, dtype: DType, seed: u64) -> Result<Self> {
+    pub(crate) fn new(stream: &Stream, dtype: DType, seed: u64) -> Result<Self> {
         let mut generator = Generator::new(seed);
         Self::of(stream, dtype, &mut || (generator.next() % 2001) as f32 / 1000.0 - 1.0)
     }
 
     /// Integers from -3 to 3, tokens times a factor: exact in FP8 as they are, but not with the
     /// scale that their magnitudes give.
-    fn integers(stream: &Stream, factor: f32) -> Result<Self> {
+    pub(crate) fn integers(stream: &Stream, factor: f32) -> Result<Self> {
         let mut generator = Generator::new(17);
         let mut model = Self::of(stream, DType::F32, &mut || (generator.next() % 7) as f32 - 3.0)?;
         let tokens = model.x.to_f32(stream)?;
@@ -157,7 +156,7 @@ impl Model {
         })
     }
 
-    fn recipe(&self, stream: &Stream, recipe: Recipe) -> Result<LayerRecipe> {
+    pub(crate) fn recipe(&self, stream: &Stream, recipe: Recipe) -> Result<LayerRecipe> {
         LayerRecipe::new(stream, self.config, recipe)
     }
 
@@ -183,7 +182,7 @@ impl Model {
         self.layer.backward_with(stream, saved, &self.dy, options)
     }
 
-    fn step(
+    pub(crate) fn step(
         &self,
         stream: &Stream,
         bias: BiasUse<'_>,
@@ -512,48 +511,6 @@ fn reduced(stream: &Stream) -> Result<()> {
     assert_eq!(steps[0].1, [448.0 / 9.0, 1.0, 448.0 / 9.0]);
     same_results("reduced", &steps[0].2, &steps[1].2);
     assert!(steps[0].2[0] != steps[2].2[0], "the reduction changed nothing");
-    Ok(())
-}
-
-/// Data, scales and magnitudes are those of before.
-fn skipped(stream: &Stream) -> Result<()> {
-    let (first, second) = (Model::new(stream, DType::Bf16, 8)?, Model::integers(stream, 1.0)?);
-    let mut flag = Tensor::zeros(stream, &[1], DType::I32)?;
-    let (rowwise, columnwise) = (Some(Form::Codes), Some(Form::Codes));
-    for (name, recipe) in recipes() {
-        let format = recipe.format(Role::Input);
-        let source = SourceShape::Tokens { rows: ROWS, features: K };
-        let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
-        let mut quantized = QuantizedTensor::empty(stream, spec)?;
-        let mut held = Vec::new();
-        // Written, left, written: the flag alone makes the difference.
-        for (model, skip) in [(&first, 0), (&second, 1), (&second, 0)] {
-            flag.write(stream, &[skip])?;
-            let args = QuantizeArgs::new(QuantizeSource::Tokens(&model.x, &model.splits));
-            let (scale, skip) = (recipe.scale_rule(), Some(&flag));
-            let four_over_six = recipe.four_over_six(Role::Input).map(|choice| choice.error);
-            let args = QuantizeArgs { scale, skip, four_over_six, ..args };
-            quantize(stream, args, &mut quantized)?;
-            let mut parts = Vec::new();
-            for copy in quantized.directions().filter_map(|own| quantized.copy(own).cloned()) {
-                for part in [Some(copy.data), Some(copy.scale_inv), copy.amax].into_iter().flatten()
-                {
-                    parts.push(match part.dtype() {
-                        DType::U8 => {
-                            part.to_vec::<u8>(stream)?.into_iter().map(u32::from).collect()
-                        }
-                        _ => part.to_f32(stream)?.into_iter().map(f32::to_bits).collect::<Vec<_>>(),
-                    });
-                }
-            }
-            held.push(parts);
-        }
-        let [before, left, after] = &held[..] else { panic!("three turns") };
-        assert!(before == left, "{name}: written in spite of the flag");
-        for (index, (before, after)) in before.iter().zip(after).enumerate() {
-            assert!(before != after, "{name}: part {index}: nothing changed without the flag");
-        }
-    }
     Ok(())
 }
 

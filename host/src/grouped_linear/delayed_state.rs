@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::numerics::scale::scale_inverse;
 use crate::plan::{HistoryOperands, Operands, Plan, UpdateScalesOperands, UpdateScalesProblem};
 use crate::recipe::{Blocks, DelayedScaling, Format};
-use crate::tensor::{DType, Direction, QuantizedTensor, Tensor};
+use crate::tensor::{DType, Tensor};
 
 /// What delayed scaling remembers of one tensor: for each group a scale and the largest magnitudes of
 /// the last steps. Clones are handles to the same memory.
@@ -74,6 +74,22 @@ impl DelayedState {
     /// # Errors
     /// A stream of another device; a driver failure.
     pub fn update(&mut self, stream: &Stream) -> Result<()> {
+        self.run_update(stream, None)
+    }
+
+    /// Ends the step, as [`DelayedState::update`] does, unless the flag `skip` (`i32`, `[1]`, on the
+    /// device) is not zero when the work runs: then the state stays as it is. A graph whose
+    /// quantizations a flag skips ends its step under the same flag, and no step that was none enters
+    /// the history.
+    ///
+    /// # Errors
+    /// A flag of another shape, type or device; a stream of another device; a driver failure.
+    pub fn update_unless(&mut self, stream: &Stream, skip: &Tensor) -> Result<()> {
+        skip.check("skip", &[1], DType::I32, stream)?;
+        self.run_update(stream, Some(skip))
+    }
+
+    fn run_update(&self, stream: &Stream, skip: Option<&Tensor>) -> Result<()> {
         self.history.check_device("delayed state", stream)?;
         let problem = UpdateScalesProblem {
             groups: self.scale.len(),
@@ -85,6 +101,7 @@ impl DelayedState {
             history: self.operands(),
             choice: self.recipe.choice,
             margin: self.recipe.margin,
+            skip,
         };
         stream.queue().run(&plan, &Operands::UpdateScales(operands))
     }
@@ -151,19 +168,5 @@ impl DelayedState {
             )));
         }
         self.scale.check("delayed state", &[groups], DType::F32, stream)
-    }
-
-    /// The scale of this step may have changed when a product reads it, so the result keeps its own.
-    pub(super) fn give_scale_inv(
-        &self,
-        stream: &Stream,
-        destination: &QuantizedTensor,
-    ) -> Result<()> {
-        let copies = [Direction::Rowwise, Direction::Columnwise];
-        let copy = copies.iter().find_map(|&direction| destination.copy(direction)).cloned();
-        match copy {
-            Some(mut copy) => copy.scale_inv.copy_from(stream, &self.scale_inv),
-            None => Ok(()),
-        }
     }
 }

@@ -45,7 +45,8 @@ pub struct QuantizeArgs<'a> {
     /// The history that gives the scales instead (delayed scaling).
     pub delayed: Option<&'a DelayedState>,
     /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing is
-    /// written. Neither with a history nor with the gradient of the bias, which are of every step.
+    /// written, neither copies and scales nor the history, the gradient of the bias or the random
+    /// state.
     pub skip: Option<&'a Tensor>,
     /// The gradient of the bias, of tokens.
     pub dbias: Option<DbiasSink<'a>>,
@@ -106,8 +107,7 @@ impl<'a> QuantizeArgs<'a> {
 /// Shapes, types or devices that do not fit; features that are no multiples of 16 (MXFP8: of 32); what
 /// a format cannot combine ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory
 /// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap
-/// of what is written; a flag to skip with a history or with db; a device without kernels; a driver
-/// failure.
+/// of what is written; a device without kernels; a driver failure.
 pub fn quantize(
     stream: &Stream,
     args: QuantizeArgs<'_>,
@@ -120,12 +120,6 @@ pub fn quantize(
     destination.check_shared()?;
     if let Some(skip) = skip {
         skip.check("skip", &[1], DType::I32, stream)?;
-        if delayed.is_some() || dbias.is_some() {
-            return Err(Error::unsupported(
-                "skip: a flag was given with a history or with db, which would be written all the \
-                 same; leave the flag out",
-            ));
-        }
     }
     if spec.format.is_whole() && delayed.is_none() && destination.scale().is_none() {
         return Err(Error::invalid(
@@ -172,8 +166,6 @@ pub fn quantize(
     let plan = Plan::new(problem.into(), stream.device().target())?;
     let operands = Operands::Quantize(operands);
     operands.check(spec.groups, rows, stream)?;
-    // Nothing has been written so far.
-    delayed.map_or(Ok(()), |delayed| delayed.give_scale_inv(stream, destination))?;
     stream.queue().run(&plan, &operands)
 }
 

@@ -122,6 +122,7 @@ pub(crate) struct UpdateScalesOperands<'a> {
     pub history: HistoryOperands<'a>,
     pub choice: AmaxChoice,
     pub margin: i32,
+    pub skip: Option<&'a Tensor>,
 }
 
 /// Operands of the way back from quantization.
@@ -240,7 +241,7 @@ impl<'a> Operands<'a> {
                 optional(quantize.skip);
                 optional(quantize.history.map(|history| history.scale));
             }
-            Self::UpdateScales(_) => {}
+            Self::UpdateScales(update) => optional(update.skip),
             Self::Dequantize(dequantize) => {
                 dequantize.copy.tensors().for_each(|tensor| optional(Some(tensor)));
             }

@@ -118,6 +118,7 @@ fn push_dbias(
         db_type: element(db.dtype()),
         accumulate: u32::from(operands.accumulate_db),
         tile_columns: problem.column_blocks() as u32,
+        skip: operands.skip.and_then(Tensor::address).unwrap_or(0),
         ..DbiasArgs::default()
     };
     launches.push(reduce.row()?, reduce.grid, bytes_of(&args))
@@ -192,7 +193,8 @@ fn copy_args(
 }
 
 /// One scale for each group from the magnitudes of its tiles; or, with a history, these magnitudes
-/// into its first line.
+/// into its first line, and the inverses of the scales, which the result keeps: those of the history
+/// may have moved on when a product reads it.
 fn scale_args(
     problem: &QuantizeProblem,
     operands: &QuantizeOperands<'_>,
@@ -205,6 +207,7 @@ fn scale_args(
         table: scratch.table,
         amax_partial: scratch.amax,
         skip: operands.skip.and_then(Tensor::address).unwrap_or(0),
+        scale_inv: copy.and_then(|copy| copy.scale_inv.address()).unwrap_or(0),
         groups: spec.groups as u32,
         tiles: (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32,
         format_max: format_max(spec.format.dtype()),
@@ -213,12 +216,12 @@ fn scale_args(
     match &operands.history {
         Some(history) => ScaleArgs {
             history: history.history.address().unwrap_or(0),
+            scale: history.scale.address().unwrap_or(0),
             history_len: history.history.shape()[0] as u32,
             ..args
         },
         None => ScaleArgs {
             scale: operands.destination.scale().and_then(Tensor::address).unwrap_or(0),
-            scale_inv: copy.and_then(|copy| copy.scale_inv.address()).unwrap_or(0),
             epsilon: operands.rule.epsilon,
             power_of_two: u32::from(operands.rule.power_of_two),
             ..args
@@ -238,6 +241,7 @@ pub(crate) fn prepare_update(
     };
     let address = |tensor: &Tensor| tensor.address().unwrap_or(0);
     let args = ScaleArgs {
+        skip: operands.skip.map_or(0, address),
         history: address(operands.history.history),
         scale: address(operands.history.scale),
         scale_inv: address(operands.history.scale_inv),

@@ -77,16 +77,14 @@ fn quantize_groups(
                 *newest = newest.max(*amax);
             }
             write(&history.history.index(0)?, &newest)?;
-            read(history.scale, spec.groups)?
+            let scales = read(history.scale, spec.groups)?;
+            write_inverses(operands, &scales)?;
+            scales
         }
         _ => {
             let rule = rule(operands, spec.format, f32::MAX)?;
             let scales: Vec<f32> = amax.iter().map(|&amax| rule.scale(amax)).collect();
-            let inverses: Vec<f32> = scales.iter().map(|&scale| scale_inverse(scale)).collect();
-            let copies = DIRECTIONS.iter().filter_map(|&d| operands.destination.copy(d));
-            for copy in copies {
-                write(&copy.scale_inv, &inverses)?;
-            }
+            write_inverses(operands, &scales)?;
             operands.destination.scale().map_or(Ok(()), |scale| write(scale, &scales))?;
             scales
         }
@@ -98,6 +96,13 @@ fn quantize_groups(
         store(&copy.data, &data)?;
     }
     Ok(())
+}
+
+/// The inverses of the scales of groups, into every copy.
+fn write_inverses(operands: &QuantizeOperands<'_>, scales: &[f32]) -> Result<()> {
+    let inverses: Vec<f32> = scales.iter().map(|&scale| scale_inverse(scale)).collect();
+    let mut copies = DIRECTIONS.iter().filter_map(|&own| operands.destination.copy(own));
+    copies.try_for_each(|copy| write(&copy.scale_inv, &inverses))
 }
 
 fn quantize_blocks(
@@ -132,6 +137,9 @@ pub(super) fn update_scales(
     problem: &UpdateScalesProblem,
     operands: &UpdateScalesOperands<'_>,
 ) -> Result<()> {
+    if operands.skip.map(read_flag).transpose()?.is_some_and(|flag| flag != 0) {
+        return Ok(());
+    }
     let (groups, steps) = (problem.groups, problem.history_len);
     let mut history = read(operands.history.history, steps * groups)?;
     let mut scales = read(operands.history.scale, groups)?;

@@ -171,7 +171,7 @@ pub struct QuantizeArgs {
 ///
 /// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
 /// - with a history and magnitudes, the largest of them into the first line of the history, unless what
-///   it holds is larger;
+///   it holds is larger, and the inverses of the scales, which are those that were quantized with;
 /// - with a history alone, the next scales from it; the history then moves on: its second line, the
 ///   oldest, goes, the others move up, the last becomes this step's, and the first zero (delayed
 ///   scaling).
@@ -187,7 +187,7 @@ pub struct ScaleArgs {
     pub skip: u64,
     /// Device address of `f32[groups]`, the largest magnitude of each group; 0: not wanted.
     pub amax: u64,
-    /// Device address of `f32[groups]`.
+    /// Device address of `f32[groups]`; read, not written, where magnitudes go into a history.
     pub scale: u64,
     /// Device address of `f32[groups]`.
     pub scale_inv: u64,

@@ -20,7 +20,8 @@ use self::layers::{
 };
 use self::products::{FAST, PRODUCTS, PROMOTED, Products};
 use self::quantizations::{
-    QUANTIZATIONS, misplaced, quantize_delayed, quantize_summing, quantize_tokens, quantize_under,
+    QUANTIZATIONS, misplaced, quantize_all_under, quantize_delayed, quantize_summing,
+    quantize_tokens, quantize_under,
 };
 use crate::engines::Test;
 use crate::fitting::{GROUPS, ROWS};
@@ -120,7 +121,9 @@ fn fitting(stream: &Stream) -> Result<()> {
     let dw = grouped(stream, &[GROUPS, N, K])?;
     own.wgrad_into(stream, dw, Factor::PerGroup(&alpha))?;
     quantize_tokens(stream, &zeros(stream, &[ROWS, K])?, tokens(stream, K, VECTORS, BOTH)?)?;
-    quantize_under(stream, &Tensor::zeros(stream, &[1], DType::I32)?)?;
+    let flag = Tensor::zeros(stream, &[1], DType::I32)?;
+    quantize_under(stream, &flag)?;
+    quantize_all_under(stream, &flag)?;
     quantize_delayed(stream, E4M3, GROUPS, DType::E4m3)?;
     quantize_summing(stream, grouped(stream, &[GROUPS, K])?)?;
     refresh(stream, &[GROUPS, N, K], DType::F32)?;

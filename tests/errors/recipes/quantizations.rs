@@ -22,6 +22,28 @@ pub(super) fn quantize_under(stream: &Stream, flag: &Tensor) -> Result<()> {
     quantize(stream, args, &mut tokens(stream, K, E4M3, BOTH)?)
 }
 
+/// Quantizes fitting tokens under a flag, with a history, and sums their columns; then ends the step.
+pub(super) fn quantize_all_under(stream: &Stream, flag: &Tensor) -> Result<()> {
+    let mut state = DelayedState::new(stream, DelayedScaling::default(), GROUPS, DType::E4m3)?;
+    let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
+    let mut db = grouped(stream, &[GROUPS, K])?;
+    let dbias = Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite });
+    let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+    let args = QuantizeArgs { delayed: Some(&state), dbias, skip: Some(flag), ..args };
+    quantize(stream, args, &mut tokens(stream, K, E4M3, BOTH)?)?;
+    state.update_unless(stream, flag)
+}
+
+/// Ends a step unless the flag says so.
+fn update_unless(
+    stream: &Stream,
+    flag: impl FnOnce(&DelayedState) -> Result<Tensor>,
+) -> Result<()> {
+    let mut state = DelayedState::new(stream, DelayedScaling::default(), GROUPS, DType::E4m3)?;
+    let flag = flag(&state)?;
+    state.update_unless(stream, &flag)
+}
+
 /// Quantizes fitting tokens with the scales of a history.
 pub(super) fn quantize_delayed(
     stream: &Stream,
@@ -81,21 +103,11 @@ pub(super) const QUANTIZATIONS: &[Refusal] = &[
     ("a flag in 64 bits", "skip: element type i64", INVALID, |s| {
         quantize_under(s, &Tensor::zeros(s, &[1], DType::I64)?)
     }),
-    ("a flag and a history", "skip: a flag was given with a history", UNSUPPORTED, |s| {
-        let state = DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::E4m3)?;
-        let (x, splits) = (zeros(s, &[ROWS, K])?, Splits::host(&[2, 3])?);
-        let flag = Tensor::zeros(s, &[1], DType::I32)?;
-        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
-        let args = QuantizeArgs { delayed: Some(&state), skip: Some(&flag), ..args };
-        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    ("a step's end under a flag of two", "skip: shape [2]", INVALID, |s| {
+        update_unless(s, |_| Tensor::zeros(s, &[2], DType::I32))
     }),
-    ("a flag and db", "skip: a flag was given with a history or with db", UNSUPPORTED, |s| {
-        let (x, splits) = (zeros(s, &[ROWS, K])?, Splits::host(&[2, 3])?);
-        let (flag, mut db) = (Tensor::zeros(s, &[1], DType::I32)?, grouped(s, &[GROUPS, K])?);
-        let dbias = Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite });
-        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
-        let args = QuantizeArgs { dbias, skip: Some(&flag), ..args };
-        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    ("a step's end under a scale", "skip: element type f32", INVALID, |s| {
+        update_unless(s, |state| state.scale().narrow(0, 1))
     }),
     ("a history of another type", "delayed state: it was made for e5m2", INVALID, |s| {
         quantize_delayed(s, E4M3, GROUPS, DType::E5m2)

@@ -180,6 +180,14 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
         for flag in [0, 1, i32::MIN] {
             cases.push(QuantizeCase { flag: Some(flag), ..own });
         }
+        // The flag keeps the sums of the columns, too.
+        for (flag, accumulate) in
+            [(0, Accumulate::Add), (1, Accumulate::Add), (-1, Accumulate::Overwrite)]
+        {
+            let source = SourceCase::Tokens(RowPattern::Edges, 3);
+            let (flag, dbias) = (Some(flag), Some((DType::F32, accumulate)));
+            cases.push(QuantizeCase { source, columns: 208, flag, dbias, ..own });
+        }
         cases.push(QuantizeCase { scale: ScaleRule { epsilon: 0.5, ..any }, ..own });
         for dbias in [
             (DType::Bf16, Accumulate::Overwrite),
@@ -204,6 +212,15 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
             dbias: Some((DType::F32, Accumulate::Add)),
             ..delayed
         });
+        // The flag keeps the history, too, and ends no step.
+        for flag in [0, 1] {
+            let own = QuantizeCase { flag: Some(flag), ..delayed };
+            cases.push(own);
+            let source = SourceCase::Weights(Layout::Discrete, 3, 144);
+            cases.push(QuantizeCase { source, copies: [true, false], ..own });
+            let dbias = Some((DType::Bf16, Accumulate::Overwrite));
+            cases.push(QuantizeCase { dbias, ..own });
+        }
     }
     micro_cases(&QuantizeCase { scale: any, ..plain }, &mut cases);
     cases
@@ -252,6 +269,9 @@ fn micro_cases(plain: &QuantizeCase, cases: &mut Vec<QuantizeCase>) {
         }
         for flag in [0, 1] {
             cases.push(QuantizeCase { flag: Some(flag), ..own });
+            let dbias = Some((DType::F32, Accumulate::Overwrite));
+            let form = if flag == 0 { Form::Codes } else { Form::Exact };
+            cases.push(QuantizeCase { flag: Some(flag), dbias, form, ..own });
         }
         let source = SourceCase::Tokens(RowPattern::Edges, 3);
         let dbias = Some((DType::F32, Accumulate::Add));
@@ -484,7 +504,10 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
     random.map_or(Ok(()), |random| read("random state", random.tensor()))?;
     if let Some(mut state) = delayed {
         read("history", state.history())?;
-        state.update(stream)?;
+        match &flag {
+            Some(flag) => state.update_unless(stream, flag)?,
+            None => state.update(stream)?,
+        }
         read("history after the step", state.history())?;
         read("scale after the step", state.scale())?;
     } else if let Some(scale) = destination.scale() {

@@ -1,9 +1,9 @@
 //! `group_scales`: from the largest magnitudes of tiles to the scale of each group.
 //!
 //! *Current* scaling runs it between `amax_tiles` and `quantize_tensor`. *Delayed* scaling runs it
-//! after `quantize_tensor`, to note the magnitudes that it has left in the history, and once more at
-//! the end of the step, to make the scales of the next one; between the two, ranks may reduce what was
-//! noted.
+//! after `quantize_tensor`, to note the magnitudes that it has left in the history and the inverses of
+//! the scales that it used, and once more at the end of the step, to make the scales of the next one;
+//! between the two, ranks may reduce what was noted.
 
 use ptx_std::memory::{
     load_constant_f32, load_constant_u32, load_f32, load_shared_u32, shared_base, store_f32,
@@ -68,6 +68,7 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
         }
         if notes {
             note(args.history + at, amax);
+            store_f32(args.scale_inv + at, 1.0 / load_f32(args.scale + at));
             return;
         }
         let scale = if args.history == 0 {
