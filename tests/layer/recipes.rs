@@ -289,9 +289,6 @@ fn cached_weights(stream: &Stream) -> Result<()> {
         for (name, recipe) in recipes() {
             let model = Model::new(stream, dtype, 4)?;
             let own = model.recipe(stream, recipe)?;
-            if own.delayed().is_some() {
-                continue;
-            }
             let want = model.step(stream, BiasUse::Add, Some(&own))?;
             let prepare = QuantizeWeights { recipe: own.clone(), master: dtype };
             let mut cache = WeightCache::new(stream, prepare)?;

@@ -3,15 +3,18 @@
 use grouped_linear::functional::{Accumulate, DbiasSink, QuantizeArgs, QuantizeSource, quantize};
 use grouped_linear::recipe::{Recipe, Role};
 use grouped_linear::{
-    DType, DelayedState, Form, GroupedTensor, ParamLayout, QuantizedSpec, QuantizedTensor,
-    RandomState, Result, SourceShape, Stream, Tensor,
+    BiasUse, DType, DelayedState, Form, GroupedTensor, LayerRecipe, ParamLayout, QuantizeWeights,
+    QuantizedSpec, QuantizedTensor, RandomState, Refresh, Result, SourceShape, Stream, Tensor,
+    WeightCache,
 };
 
 use crate::engines::Test;
 use crate::recipes::{GROUPS, K, Model, ROWS, recipes};
 
-pub(crate) const TESTS: &[(&str, Test)] =
-    &[("recipes: a flag on the device skips all of a quantization", |e, s| skipped(s).expect(e))];
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("recipes: a flag on the device skips all of a quantization", |e, s| skipped(s).expect(e)),
+    ("recipes: cached weights note their magnitudes once", |e, s| noted_once(s).expect(e)),
+];
 
 /// Everything that a quantization writes, and the end of its step.
 struct Written {
@@ -130,5 +133,53 @@ fn skipped(stream: &Stream) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+/// Every forward of a step reads the weights of its first one; their history learns their magnitudes
+/// when they are quantized, and from nothing else.
+fn noted_once(stream: &Stream) -> Result<()> {
+    let (_, recipe) = recipes().into_iter().find(|(name, _)| *name == "delayed").expect("delayed");
+    let model = Model::new(stream, DType::F32, 4)?;
+    let mut own = model.recipe(stream, recipe)?;
+    let prepare = QuantizeWeights { recipe: own.clone(), master: DType::F32 };
+    let mut cache = WeightCache::new(stream, prepare)?;
+    let cached = own.clone().with_weights(cache.prepared().clone())?;
+    let newest = |own: &LayerRecipe| -> Result<Vec<f32>> {
+        own.delayed().expect("states").weight.amax()?.to_f32(stream)
+    };
+    let weights = model.layer.weights();
+    assert_eq!(cache.refresh(stream, weights, 1)?, Refresh::Launched);
+    let amaxes = newest(&own)?;
+    assert!(amaxes.iter().all(|&amax| amax > 0.9), "{amaxes:?}");
+    let first = model.step(stream, BiasUse::Add, Some(&cached))?;
+    own.update(stream)?;
+    assert_eq!(newest(&own)?, [0.0; GROUPS]);
+
+    // The scale has moved on; the copies keep theirs, and the history nothing of them.
+    assert_eq!(cache.refresh(stream, weights, 1)?, Refresh::Held);
+    cache.update(stream, weights)?;
+    assert_eq!(newest(&own)?, [0.0; GROUPS]);
+    let scale_inv = |copies: &QuantizedTensor| -> Result<Vec<f32>> {
+        copies
+            .directions()
+            .next()
+            .and_then(|own| copies.copy(own))
+            .expect("a copy")
+            .scale_inv
+            .to_f32(stream)
+    };
+    assert_eq!(scale_inv(cache.prepared())?, [1.0; GROUPS]);
+    let y = |recipe: &LayerRecipe| model.step(stream, BiasUse::Add, Some(recipe)).map(|[y, ..]| y);
+    let held = y(&cached)?;
+
+    // The next version has the scale of its step, as weights that forward quantizes.
+    assert_eq!(cache.refresh(stream, weights, 2)?, Refresh::Launched);
+    assert_eq!(newest(&own)?, amaxes);
+    let want: Vec<f32> = amaxes.iter().map(|amax| 1.0 / (448.0 / amax)).collect();
+    assert_eq!(scale_inv(cache.prepared())?, want);
+    let fresh = y(&cached)?;
+    assert_eq!(fresh, y(&own)?);
+    assert!(first[0] != held && held != fresh, "the scales changed nothing");
     Ok(())
 }

@@ -619,7 +619,8 @@ fn original_and_dequantized() -> Error {
 
 /// Quantizes master weights, packed or discrete, for the products of a layer: what a
 /// [`WeightCache`](super::WeightCache) holds between optimiser steps, for
-/// [`LayerRecipe::with_weights`].
+/// [`LayerRecipe::with_weights`]. With delayed scaling the history notes their magnitudes when they are
+/// quantized, and the copies keep the scale of that moment.
 #[derive(Clone, Debug)]
 pub struct QuantizeWeights {
     /// The recipe of the layer that reads them.
@@ -632,17 +633,15 @@ impl Prepare for QuantizeWeights {
     type Prepared = QuantizedTensor;
 
     fn allocate(&self, stream: &Stream) -> Result<QuantizedTensor> {
-        if self.recipe.delayed.is_some() {
-            return Err(Error::unsupported(
-                "delayed scales move with every step, so there is nothing to hold; quantize the \
-                 weights in forward",
-            ));
-        }
         let destination = self.recipe.spec(Role::Weight, 0, [true, true]);
         let four_over_six = self.recipe.recipe.four_over_six(Role::Weight);
         let four_over_six = four_over_six.map(|choice| choice.error);
         let plain = QuantizeProblem::new(destination, self.master);
-        let problem = QuantizeProblem { four_over_six, ..plain };
+        let scales = match self.recipe.delayed {
+            Some(_) => ScaleSource::Given,
+            None => ScaleSource::Own,
+        };
+        let problem = QuantizeProblem { four_over_six, scales, ..plain };
         Plan::new(problem.into(), stream.device().target())?;
         QuantizedTensor::empty(stream, destination)
     }

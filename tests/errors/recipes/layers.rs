@@ -266,10 +266,6 @@ pub(super) const WEIGHTS: &[Refusal] = &[
     ("no columnwise weights, for dx", "weights: the columnwise copy is needed", INVALID, |s| {
         forward(s, &current(s)?.with_weights(weights(s, E4M3, ROWWISE)?)?)
     }),
-    ("delayed scales in a cache", "delayed scales move with every step", UNSUPPORTED, |s| {
-        let prepare = QuantizeWeights { recipe: delayed(s)?, master: DType::F32 };
-        WeightCache::new(s, prepare).map(drop)
-    }),
     ("a cache of integers' FP8", "source: element type i32", INVALID, |s| {
         let prepare = QuantizeWeights { recipe: current(s)?, master: DType::I32 };
         WeightCache::new(s, prepare).map(drop)
