@@ -50,6 +50,13 @@ pub fn restore_exact(
     splits: Option<&Splits>,
     destination: &mut QuantizedTensor,
 ) -> Result<()> {
+    let format = source.spec().format;
+    if !format.is_micro() {
+        return Err(Error::unsupported(format!(
+            "source: exact numbers were asked for of {format}; FP8 with FP32 scales has none in BF16, \
+             and needs none: products read its codes"
+        )));
+    }
     let change = Change::new(stream, source, splits, destination)?;
     let mut done = false;
     let mut work = Vec::new();
@@ -93,6 +100,13 @@ pub fn swizzle(
     splits: Option<&Splits>,
     destination: &mut QuantizedTensor,
 ) -> Result<()> {
+    let format = source.spec().format;
+    if !format.is_micro() {
+        return Err(Error::unsupported(format!(
+            "source: another order of scales was asked for of {format}; FP32 scales have one order, \
+             in which products read them"
+        )));
+    }
     let change = Change::new(stream, source, splits, destination)?;
     let mut work = Vec::new();
     for (direction, from, to) in change.copies()? {

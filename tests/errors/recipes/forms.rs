@@ -11,7 +11,7 @@ use grouped_linear::{
 };
 
 use super::small_blocks::{CODES, EXACT, MIXED, MXFP8, NVFP4, SWIZZLED, token_spec, weight_spec};
-use super::{E4M3, K, UNSUPPORTED, grouped, zeros};
+use super::{E4M3, K, UNSUPPORTED, VECTORS, grouped, zeros};
 use crate::fitting::{GROUPS, ROWS};
 use crate::{INVALID, Refusal};
 
@@ -76,7 +76,7 @@ pub(super) const EXACT_NUMBERS: &[Refusal] = &[
         let half = weight_spec(NVFP4, [EXACT[0], CODES[1]]);
         change(s, restore_exact, weight_spec(NVFP4, CODES), half)
     }),
-    ("FP8 as exact numbers", "destination: exact numbers are made", INVALID, |s| {
+    ("FP8 as exact numbers", "FP8 with FP32 scales has none in BF16", UNSUPPORTED, |s| {
         change(s, restore_exact, token_spec(K, E4M3, CODES), token_spec(K, E4M3, CODES))
     }),
     ("exact numbers of exact numbers", "the copy holds exact numbers", UNSUPPORTED, |s| {
@@ -141,8 +141,11 @@ pub(super) const ORDERS: &[Refusal] = &[
     ("swizzled into exact numbers", "so this one must be in Swizzled", INVALID, |s| {
         change(s, swizzle, weight_spec(MXFP8, CODES), weight_spec(MXFP8, EXACT))
     }),
-    ("the order of FP8's scales", "so this one must be in Swizzled", INVALID, |s| {
+    ("the order of FP8's scales", "of e4m3, one scale per group; FP32", UNSUPPORTED, |s| {
         change(s, swizzle, weight_spec(E4M3, CODES), weight_spec(E4M3, CODES))
+    }),
+    ("the order of the scales of FP8's blocks", "of e4m3, 1 x 128; FP32", UNSUPPORTED, |s| {
+        change(s, swizzle, token_spec(K, VECTORS, CODES), token_spec(K, VECTORS, CODES))
     }),
     ("the order of no scales", "exact numbers have no scales", INVALID, |s| {
         change(s, swizzle, weight_spec(MXFP8, EXACT), weight_spec(MXFP8, SWIZZLED))
