@@ -4,11 +4,11 @@ use grouped_linear::functional::{
     DbiasArgs, DgradArgs, FpropArgs, GemmOptions, QuantizeArgs, QuantizeSource, dbias, dgrad,
     dscales, fprop, quantize, restore_exact, swizzle, wgrad,
 };
-use grouped_linear::recipe::{Format, Nvfp4Format};
+use grouped_linear::recipe::{Format, Nvfp4Format, Nvfp4Scaling, Recipe};
 use grouped_linear::{
     BackwardOptions, Config, DType, Factor, Form, ForwardOptions, GradSink, GroupedLinear,
-    GroupedTensor, QuantizedSpec, QuantizedTensor, RandomState, Result, RowSink, SourceShape,
-    Splits, Stream, Tensor,
+    GroupedTensor, LayerRecipe, QuantizedSpec, QuantizedTensor, RandomState, Result, RowSink,
+    SourceShape, Splits, Stream, Tensor,
 };
 
 use crate::engines::Test;
@@ -125,6 +125,16 @@ const LAYERS: &[Stranger] = &[
 
 const QUANTIZED: &[Stranger] = &[
     ("random state", |s, other| quantize_tokens(s, &nvfp4(s, Form::Codes)?, s, other)),
+    ("random state", |s, other| {
+        let config = Config {
+            groups: GROUPS,
+            in_features: FEATURES,
+            out_features: 2 * N,
+            dtype: DType::Bf16,
+        };
+        let recipe = LayerRecipe::new(s, config, Recipe::Nvfp4(Nvfp4Scaling::default()))?;
+        recipe.with_random(RandomState::new(other, 1)?).map(drop)
+    }),
     ("source", |s, other| quantize_tokens(s, &nvfp4(s, Form::Codes)?, other, s)),
     ("destination", |s, other| quantize_tokens(s, &nvfp4(other, Form::Codes)?, s, s)),
     ("source", |s, other| {

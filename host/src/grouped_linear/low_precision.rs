@@ -268,7 +268,8 @@ impl LayerRecipe {
             return Err(Error::invalid(
                 "a random state was given with a recipe that rounds nothing at random",
             ));
-        }
+        };
+        random.tensor().check_same_device("random state", own.tensor())?;
         Ok(Self { random: Some(random), ..self })
     }
 

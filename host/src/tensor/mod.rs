@@ -334,10 +334,19 @@ impl Tensor {
     }
 
     pub(crate) fn check_device(&self, what: &'static str, stream: &Stream) -> Result<()> {
-        if self.device == stream.device_id() {
+        self.check_lies_on(what, stream.device_id())
+    }
+
+    /// Refuses a tensor that does not lie where another one does.
+    pub(crate) fn check_same_device(&self, what: &'static str, other: &Self) -> Result<()> {
+        self.check_lies_on(what, other.device)
+    }
+
+    fn check_lies_on(&self, what: &'static str, device: DeviceId) -> Result<()> {
+        if self.device == device {
             return Ok(());
         }
-        let (got, want) = (self.device.to_string(), stream.device_id().to_string());
+        let (got, want) = (self.device.to_string(), device.to_string());
         Err(Kind::WrongDevice { what, got, want }.into())
     }
 
