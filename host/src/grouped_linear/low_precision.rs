@@ -205,6 +205,8 @@ impl LayerRecipe {
 
     /// The same recipe with weights that are quantized already, by a [`WeightCache`](super::WeightCache)
     /// or because they are the only ones there are; forward then does not quantize the layer's own.
+    /// Those of MXFP8 and NVFP4 must be exact numbers ([`Form::Exact`]) where a GPU multiplies them,
+    /// which forward says; the CPU takes codes, too.
     ///
     /// # Errors
     /// They are not those of such a layer.

@@ -19,9 +19,11 @@ pub enum DequantizeSink<'a> {
     Weights(&'a mut GroupedTensor),
 }
 
-/// Restores one copy of a quantized tensor into the shape of its source: every element is its number
-/// times the `scale_inv` of its block, in FP32, rounded to the type of the result (BF16, FP16 or
-/// FP32). Rows of tokens at and beyond `Σ m_g` keep what they held.
+/// Restores one copy of a quantized tensor, in whatever [`Form`](crate::Form), into the shape of its
+/// source: every element is its number times the scale of its block (FP8: `scale_inv`), of NVFP4 times
+/// `amax · (1 / (6 · bound))` of its group or row, too, in FP32, rounded to the type of the result
+/// (BF16, FP16 or FP32). Rows of tokens at and beyond `Σ m_g` keep what they held. A copy that was
+/// [transformed](crate::recipe::Transform) has no way back: its rows are mixed.
 ///
 /// To quantize in the other direction what exists in one only, restore it and [`quantize`] again; that
 /// rounds twice.
@@ -29,8 +31,8 @@ pub enum DequantizeSink<'a> {
 /// [`quantize`]: super::functional::quantize
 ///
 /// # Errors
-/// A copy that was not made; shapes, types or devices that do not fit; overlap; a device without
-/// kernels; a driver failure.
+/// A copy that was not made, or was transformed; shapes, types or devices that do not fit; overlap; a
+/// device without kernels; a driver failure.
 pub fn dequantize(
     stream: &Stream,
     source: &QuantizedTensor,

@@ -46,7 +46,8 @@ pub struct Nvfp4Format {
     pub scope: Scope,
     /// The largest block scale.
     pub bound: ScaleBound,
-    /// What the columnwise copy was made of.
+    /// What the columnwise copy was made of. Weights with [`Transform::Hadamard`] can be quantized, but
+    /// have no product that reads this copy.
     pub transform: Transform,
 }
 

@@ -73,6 +73,10 @@ pub enum Form {
     /// Numbers times the scales of their blocks in BF16, which holds them exactly, so that the tensor
     /// cores of Hopper multiply what the codes stand for (MXFP8 and NVFP4): two bytes an element, and
     /// no scales but those of groups or rows.
+    ///
+    /// The exceptions are numbers of MXFP8 outside of BF16's exponents: those that have bits below
+    /// 2⁻¹³³ are rounded to a multiple of it (to nearest, ties to even), and those from 2¹²⁸ on, which
+    /// FP32 does not hold either, are infinite.
     Exact,
 }
 

@@ -80,6 +80,11 @@ pub enum Transform {
     /// Each sixteen rows of a group, from its first on, are mixed by the random
     /// [Hadamard transform](crate::numerics::hadamard) and rounded to BF16; rows that are missing at
     /// the end count as zeros. So the data of a group goes on to the next multiple of 16.
+    ///
+    /// It is for tokens and output gradients, in whose product over the tokens it cancels. A tensor of
+    /// weights may be quantized with it, too, but no product reads the columnwise copy that this makes:
+    /// the gradient of the tokens refuses such weights, and recipes never ask for them. The rowwise
+    /// copy is not mixed, and can be multiplied.
     Hadamard,
 }
 
