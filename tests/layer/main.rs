@@ -11,6 +11,7 @@ mod engines;
 mod exact;
 mod inferred;
 mod prepare;
+mod recipe_buffers;
 mod recipes;
 mod skipped;
 mod streams;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         inferred::TESTS,
         prepare::TESTS,
         recipes::TESTS,
+        recipe_buffers::TESTS,
         skipped::TESTS,
         conversions::TESTS,
         streams::TESTS,

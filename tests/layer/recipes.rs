@@ -40,7 +40,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 
 /// Neither is a multiple of 128.
 pub(crate) const K: usize = 160;
-const N: usize = 96;
+pub(crate) const N: usize = 96;
 /// More rows than a block has, none, and fewer.
 const SPLITS: [usize; 3] = [130, 0, 41];
 const LIVE: usize = 171;
@@ -204,7 +204,7 @@ impl Model {
 }
 
 #[track_caller]
-fn same_results(what: &str, got: &Results, want: &Results) {
+pub(crate) fn same_results(what: &str, got: &Results, want: &Results) {
     for ((name, got), want) in NAMES.iter().zip(got).zip(want) {
         same(format!("{what}: {name}"), got, want);
     }
@@ -374,7 +374,7 @@ fn tails(stream: &Stream) -> Result<()> {
 }
 
 /// Groups begin at multiples of 128 where their rows are summed over.
-const PADDED: usize = 4 * 128;
+pub(crate) const PADDED: usize = 4 * 128;
 
 fn kept(stream: &Stream) -> Result<()> {
     let model = Model::new(stream, DType::Bf16, 7)?;

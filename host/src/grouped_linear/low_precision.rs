@@ -104,11 +104,15 @@ impl DelayedStates {
 /// Memory for everything that a layer quantizes in one forward and its backward, for up to as many
 /// token rows as it was made for: nothing can be allocated in a graph. What forward keeps for backward
 /// lives in it, so forwards whose backwards are still to come need buffers each.
+///
+/// Where backward is not in the recipe's precision ([`BackwardPrecision`]), nothing of it is
+/// quantized, so there are rowwise tokens and weights alone.
 #[derive(Clone, Debug)]
 pub struct RecipeBuffers {
     input: QuantizedTensor,
     weight: QuantizedTensor,
-    grad_output: QuantizedTensor,
+    /// For [`BackwardPrecision::Recipe`].
+    grad_output: Option<QuantizedTensor>,
     /// Tokens and weights in the layer's type, for [`BackwardPrecision::Dequantized`].
     restored: Option<(Tensor, Tensor)>,
 }
@@ -120,7 +124,7 @@ impl RecipeBuffers {
     /// Out of memory.
     pub fn new(stream: &Stream, recipe: &LayerRecipe, rows: usize) -> Result<Self> {
         let empty =
-            |role| QuantizedTensor::empty(stream, recipe.spec(role, rows, recipe.both(role)));
+            |role| QuantizedTensor::empty(stream, recipe.spec(role, rows, recipe.used(role)));
         let Config { groups, in_features, out_features, dtype } = recipe.config;
         let restored = match recipe.backward {
             BackwardPrecision::Dequantized => Some((
@@ -130,15 +134,27 @@ impl RecipeBuffers {
             BackwardPrecision::Recipe | BackwardPrecision::High => None,
         };
         let (input, weight) = (empty(Role::Input)?, empty(Role::Weight)?);
-        Ok(Self { input, weight, grad_output: empty(Role::GradOutput)?, restored })
+        let grad_output = recipe.in_backward().then(|| empty(Role::GradOutput)).transpose()?;
+        Ok(Self { input, weight, grad_output, restored })
     }
 
-    fn of(&self, role: Role) -> &QuantizedTensor {
+    /// Bytes of all of it.
+    pub fn byte_len(&self) -> usize {
+        self.tensors().map(Tensor::byte_len).sum()
+    }
+
+    fn of(&self, role: Role) -> Option<&QuantizedTensor> {
         match role {
-            Role::Input => &self.input,
-            Role::Weight => &self.weight,
-            Role::GradOutput => &self.grad_output,
+            Role::Input => Some(&self.input),
+            Role::Weight => Some(&self.weight),
+            Role::GradOutput => self.grad_output.as_ref(),
         }
+    }
+
+    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        let quantized = [&self.input, &self.weight].into_iter().chain(&self.grad_output);
+        let restored = self.restored.iter().flat_map(|(tokens, weights)| [tokens, weights]);
+        quantized.flat_map(QuantizedTensor::tensors).chain(restored)
     }
 }
 
@@ -264,9 +280,9 @@ impl LayerRecipe {
     /// Random numbers from another state than the recipe's own, say that of a checkpoint.
     ///
     /// # Errors
-    /// A recipe that rounds nothing at random.
+    /// A recipe that rounds nothing at random; a state on another device.
     pub fn with_random(self, random: RandomState) -> Result<Self> {
-        if self.random.is_none() {
+        let Some(own) = &self.random else {
             return Err(Error::invalid(
                 "a random state was given with a recipe that rounds nothing at random",
             ));
@@ -330,9 +346,11 @@ impl LayerRecipe {
         }
     }
 
-    /// Both copies of a tensor, as far as it can have them.
-    fn both(&self, role: Role) -> [bool; 2] {
-        [true, !matches!(self.recipe.format(role), Format::Nvfp4(own) if own.scope == Scope::Row)]
+    /// The copies of a tensor that forward and backward read.
+    fn used(&self, role: Role) -> [bool; 2] {
+        let scales_rows =
+            matches!(self.recipe.format(role), Format::Nvfp4(own) if own.scope == Scope::Row);
+        [true, self.in_backward() && !scales_rows]
     }
 
     /// Restores the tokens that forward kept.
@@ -370,15 +388,13 @@ impl LayerRecipe {
 
     /// The memory that a call uses over and over, for comparison.
     pub(super) fn memory(&self) -> Vec<&Tensor> {
-        let buffers =
-            self.buffers.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
+        let buffers = self.buffers.iter().flat_map(RecipeBuffers::tensors);
         let delayed =
             self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
-        let quantized = self.weights.iter().chain(buffers).flat_map(QuantizedTensor::tensors);
+        let weights = self.weights.iter().flat_map(QuantizedTensor::tensors);
         let random = self.random.iter().map(RandomState::tensor);
-        let restored = self.buffers.iter().filter_map(|own| own.restored.as_ref());
-        let restored = restored.flat_map(|(tokens, weights)| [tokens, weights]);
-        quantized.chain(delayed.map(DelayedState::scale)).chain(random).chain(restored).collect()
+        let delayed = delayed.map(DelayedState::scale);
+        weights.chain(buffers).chain(delayed).chain(random).collect()
     }
 
     pub(super) fn spec(&self, role: Role, rows: usize, copies: [bool; 2]) -> QuantizedSpec {
@@ -397,7 +413,21 @@ impl LayerRecipe {
         let Some(buffers) = &self.buffers else {
             return QuantizedTensor::empty(stream, want);
         };
-        let buffer = buffers.of(role);
+        let wanted = [(Direction::Rowwise, rowwise), (Direction::Columnwise, columnwise)];
+        let has_all = |buffer: &&QuantizedTensor| {
+            wanted.iter().all(|&(direction, wanted)| !wanted || buffer.spec().has(direction))
+        };
+        let Some(buffer) = buffers.of(role).filter(has_all) else {
+            return Err(Error::invalid(format!(
+                "the recipe's buffers were made for backward in another precision, and have no room \
+                 for all copies of {}; make them with RecipeBuffers::new of the recipe as it is now",
+                match role {
+                    Role::Input => "the tokens",
+                    Role::Weight => "the weights",
+                    Role::GradOutput => "the output gradients",
+                }
+            )));
+        };
         let own = buffer.spec();
         if own.source != want.source || own.groups != want.groups || own.format != want.format {
             return Err(Error::invalid(format!(

@@ -236,6 +236,11 @@ pub(super) const LAYERS: &[Refusal] = &[
         let buffers = RecipeBuffers::new(s, &current(s)?, ROWS - 1)?;
         forward(s, &current(s)?.with_buffers(buffers))
     }),
+    ("buffers without room for backward", "for backward in another precision", INVALID, |s| {
+        let high = current(s)?.with_backward(BackwardPrecision::High)?;
+        let buffers = RecipeBuffers::new(s, &high, ROWS)?;
+        forward(s, &current(s)?.with_buffers(buffers))
+    }),
     ("buffers of another recipe", "the recipe's buffers were made for", INVALID, |s| {
         let block = LayerRecipe::new(s, CONFIG, Recipe::Block(BlockScaling::default()))?;
         let buffers = RecipeBuffers::new(s, &block, ROWS)?;
