@@ -103,7 +103,9 @@ impl DelayedState {
             margin: self.recipe.margin,
             skip,
         };
-        stream.queue().run(&plan, &Operands::UpdateScales(operands))
+        let operands = Operands::UpdateScales(operands);
+        operands.check_memory()?;
+        stream.queue().run(&plan, &operands)
     }
 
     /// Puts the state where another one was, whose [`history`](Self::history) and
