@@ -116,6 +116,17 @@ pub fn product_cases() -> Vec<ProductCase> {
             let small = ProductCase { in_features: 16, out_features: 16, ..plain };
             cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
             cases.push(ProductCase { rows: RowPattern::Many, output: DType::F16, ..small });
+            // A tile for each group, and seven steps along the reduction, so that every stage of a
+            // block is used again: little work, for checkers that take a thousand times as long.
+            let rows = if pass == Pass::Wgrad { &[784, 9] } else { &[70, 9] };
+            let along = |own| if pass == own { 784 } else { 48 };
+            cases.push(ProductCase {
+                rows: RowPattern::Listed(rows),
+                in_features: along(Pass::Fprop),
+                out_features: along(Pass::Dgrad),
+                tail: 3,
+                ..plain
+            });
             if pass == Pass::Fprop {
                 cases.push(ProductCase { bias: true, ..plain });
             }
