@@ -110,7 +110,7 @@ pub const SURVIVORS: &[Survivors] = &[
         reason: "the last eight columns of a row are then loaded one by one, as unaligned ones are: slower, the same result",
         mutants: &[
             "reduce: line 162 of `dbias_partial`: `setp.le.u32` is always false",
-            "reduce: line 1070 of `dscales`: `setp.le.u32` is always false",
+            "reduce: line 1083 of `dscales`: `setp.le.u32` is always false",
         ],
     },
     Survivors {
