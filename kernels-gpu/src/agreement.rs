@@ -22,7 +22,10 @@ const fn agrees(kernel: &Kernel) -> bool {
     let (m, n, k) = (kernel.tile.m, kernel.tile.n, kernel.tile.k);
     match kernel.role {
         Role::Cast(_) => threads == cast::THREADS && m == 1 && n == cast::TILE,
-        Role::AmaxTiles | Role::QuantizeFp8(_) => {
+        Role::AmaxTiles => {
+            threads == fp8::THREADS && shared >= fp8::ROOM && m == ROW_BLOCK && n == COLUMN_BLOCK
+        }
+        Role::QuantizeFp8(_) => {
             threads == fp8::THREADS
                 && shared >= fp8::SHARED_BYTES
                 && m == ROW_BLOCK
@@ -31,6 +34,12 @@ const fn agrees(kernel: &Kernel) -> bool {
         Role::QuantizeFp8Rows(_) => {
             threads == fp8::THREADS
                 && shared >= fp8::lines::SHARED_BYTES
+                && m == ROW_BLOCK
+                && n == COLUMN_BLOCK
+        }
+        Role::QuantizeFp8Columns(_) => {
+            threads == fp8::THREADS
+                && shared >= fp8::strips::SHARED_BYTES
                 && m == ROW_BLOCK
                 && n == COLUMN_BLOCK
         }

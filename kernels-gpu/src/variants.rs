@@ -45,10 +45,12 @@ pub enum Role {
     AmaxTiles,
     /// Scales of groups from the magnitudes of their tiles.
     GroupScales,
-    /// To FP8, with a scale for each of these blocks.
+    /// FP32 to FP8, with a scale for each of these blocks.
     QuantizeFp8(Blocks),
-    /// The same, of 16-bit elements and into a rowwise copy alone.
+    /// The same of 16-bit elements, into a rowwise copy alone.
     QuantizeFp8Rows(Blocks),
+    /// The same, into a columnwise copy or both, or with sums of columns.
+    QuantizeFp8Columns(Blocks),
     /// From FP8.
     DequantizeFp8,
     /// To MXFP8, from this type.
@@ -114,7 +116,8 @@ impl Kernel {
     #[inline] // Not emitted on the device.
     pub fn blocks_per_multiprocessor(&self) -> u32 {
         match self.role {
-            Role::AmaxTiles | Role::QuantizeFp8(_) | Role::QuantizeFp8Rows(_) => QUANTIZE_BLOCKS,
+            Role::QuantizeFp8(_) => QUANTIZE_BLOCKS,
+            Role::AmaxTiles | Role::QuantizeFp8Rows(_) | Role::QuantizeFp8Columns(_) => 4,
             Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
             Role::QuantizeMxfp8(_) => 2,
             Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
@@ -129,7 +132,13 @@ impl Kernel {
     /// has as many blocks as there are tiles.
     #[inline] // Not emitted on the device.
     pub fn is_persistent(&self) -> bool {
-        !matches!(self.role, Role::QuantizeFp8Rows(_))
+        !matches!(
+            self.role,
+            Role::AmaxTiles
+                | Role::QuantizeFp8(_)
+                | Role::QuantizeFp8Rows(_)
+                | Role::QuantizeFp8Columns(_)
+        )
     }
 }
 
@@ -144,15 +153,15 @@ macro_rules! variants {
                 role: Role::Cast(ElementType::F16), threads: 256, cluster: 1, shared: 0, tile: (1, 2048, 1);
 
             "module-quantize-fp8" "quantize_fp8" amax_tiles(QuantizeArgs) = $crate::quantize::fp8::amax_tiles,
-                role: Role::AmaxTiles, threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+                role: Role::AmaxTiles, threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" group_scales(ScaleArgs) = $crate::quantize::fp8::group_scales::run,
                 role: Role::GroupScales, threads: 256, cluster: 1, shared: 32, tile: (1, 1, 1);
             "module-quantize-fp8" "quantize_fp8" quantize_tensor(QuantizeArgs) = $crate::quantize::fp8::quantize_tensor,
-                role: Role::QuantizeFp8(Blocks::Tensor), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+                role: Role::QuantizeFp8(Blocks::Tensor), threads: 256, cluster: 1, shared: 65_760, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" quantize_vector(QuantizeArgs) = $crate::quantize::fp8::quantize_vector,
-                role: Role::QuantizeFp8(Blocks::Vector), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+                role: Role::QuantizeFp8(Blocks::Vector), threads: 256, cluster: 1, shared: 65_760, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" quantize_square(QuantizeArgs) = $crate::quantize::fp8::quantize_square,
-                role: Role::QuantizeFp8(Blocks::Square), threads: 256, cluster: 1, shared: 66_016, tile: (128, 128, 1);
+                role: Role::QuantizeFp8(Blocks::Square), threads: 256, cluster: 1, shared: 65_760, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" dequantize(DequantizeArgs) = $crate::quantize::fp8::dequantize::run,
                 role: Role::DequantizeFp8, threads: 256, cluster: 1, shared: 16_928, tile: (128, 128, 1);
 
@@ -162,6 +171,13 @@ macro_rules! variants {
                 role: Role::QuantizeFp8Rows(Blocks::Vector), threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);
             "module-quantize-fp8-rows" "quantize_fp8_rows" quantize_square_rows(QuantizeArgs) = $crate::quantize::fp8::quantize_square_rows,
                 role: Role::QuantizeFp8Rows(Blocks::Square), threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);
+
+            "module-quantize-fp8-columns" "quantize_fp8_columns" quantize_tensor_columns(QuantizeArgs) = $crate::quantize::fp8::quantize_tensor_columns,
+                role: Role::QuantizeFp8Columns(Blocks::Tensor), threads: 256, cluster: 1, shared: 21_120, tile: (128, 128, 1);
+            "module-quantize-fp8-columns" "quantize_fp8_columns" quantize_vector_columns(QuantizeArgs) = $crate::quantize::fp8::quantize_vector_columns,
+                role: Role::QuantizeFp8Columns(Blocks::Vector), threads: 256, cluster: 1, shared: 21_120, tile: (128, 128, 1);
+            "module-quantize-fp8-columns" "quantize_fp8_columns" quantize_square_columns(QuantizeArgs) = $crate::quantize::fp8::quantize_square_columns,
+                role: Role::QuantizeFp8Columns(Blocks::Square), threads: 256, cluster: 1, shared: 21_120, tile: (128, 128, 1);
 
             "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_bf16(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<Bf16>,
                 role: Role::QuantizeMxfp8(ElementType::Bf16), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);

@@ -209,6 +209,9 @@ impl QuantizeProblem {
         let element = self.element()?;
         Ok(match self.destination.format {
             Format::Fp8 { blocks, .. } if self.is_of_rows() => Role::QuantizeFp8Rows(blocks),
+            Format::Fp8 { blocks, .. } if self.input != DType::F32 => {
+                Role::QuantizeFp8Columns(blocks)
+            }
             Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
             Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
             Format::Nvfp4(format) => {

@@ -110,8 +110,7 @@ pub struct QuantizedCopy {
     pub group_pitch: u64,
 }
 
-/// Blocks of the FP8 quantize kernels that a multiprocessor holds at once: the grid has as many
-/// for each multiprocessor, or the number of tiles if that is smaller.
+/// Blocks of the kernels from FP32 to FP8 that a multiprocessor holds at once.
 pub const QUANTIZE_BLOCKS: u32 = 3;
 
 /// Arguments of the FP8 quantize kernels: a source of BF16, FP16 or FP32 into one or two copies.

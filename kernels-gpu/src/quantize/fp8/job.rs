@@ -41,7 +41,7 @@ impl Job {
     /// Bytes in shared memory.
     pub const BYTES: u32 = 64;
 
-    /// That of the tile at a place, with bands of `HIGH`. Writes the zeros that pad lines of scales,
+    /// That of the tile at a place. Writes the zeros that pad lines of scales,
     /// too, if the tile is the last of a line.
     ///
     /// # Safety
@@ -49,18 +49,13 @@ impl Job {
     /// All lanes of one warp call it, with the same index; the addresses in `args` are valid for what
     /// its fields describe.
     #[inline(always)]
-    pub unsafe fn locate<const HIGH: u32>(
-        args: &QuantizeArgs,
-        index: u32,
-        blocks: Blocks,
-        bytes: u32,
-    ) -> Self {
+    pub unsafe fn locate(args: &QuantizeArgs, index: u32, blocks: Blocks, bytes: u32) -> Self {
         // SAFETY: handed to the caller.
         unsafe {
             // All but one warp would keep in registers what follows from these.
             let Extent { table, groups, rows, columns } = Extent::of(args);
             let extent = Extent { table, groups, rows: opaque(rows), columns: opaque(columns) };
-            let tile = extent.tile_by_warp::<HIGH>(index);
+            let tile = extent.tile_by_warp(index);
             let pads = lane_index() == 0;
             let (row_scale, column_scale) = scales(&tile, blocks);
             let row_scales = element(&args.rowwise, &tile, row_scale);

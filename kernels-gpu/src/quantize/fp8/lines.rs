@@ -11,8 +11,7 @@
 //! right, and needs to look nothing up but the number of rows.
 
 use ptx_std::memory::{
-    load_constant_u32, load_constant_u32x4_if, shared_base, store_f32, store_shared_f32,
-    store_u32x4_if,
+    load_constant_u32x4_if, shared_base, store_f32, store_shared_f32, store_u32x4_if,
 };
 use ptx_std::sync::block_barrier;
 use ptx_std::thread::{
@@ -24,7 +23,7 @@ use super::scale::{Format, ScaleRule};
 use super::source::{Bf16, F16, Source};
 use super::stage::{STRIP, WIDTH};
 use super::tiles::Extent;
-use super::{Sharing, WARPS, largest};
+use super::{Sharing, WARPS, is_skipped, largest};
 use crate::abi::ElementType;
 use crate::abi::quantize::{Blocks, QuantizeArgs};
 use crate::table::Table;
@@ -63,11 +62,8 @@ pub unsafe fn run<B: Sharing>(args: &QuantizeArgs) {
     const BF16: u32 = ElementType::Bf16 as u32;
     // SAFETY: handed to the caller.
     unsafe {
-        // Leave everything as it is where the flag says so.
-        if args.skip != 0 && load_constant_u32(args.skip) != 0 {
-            return;
-        }
         match args.source_type {
+            _ if is_skipped(args) => {}
             BF16 => quantize::<Bf16, B>(args),
             _ => quantize::<F16, B>(args),
         }
@@ -91,7 +87,7 @@ unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
                 return;
             }
             if warp == 0 {
-                Job::locate::<1>(args, index, B::BLOCKS, S::BYTES).leave(shared_base());
+                Job::locate(args, index, B::BLOCKS, S::BYTES).leave(shared_base());
             }
             block_barrier();
             job = Job::take(shared_base());

@@ -1,41 +1,33 @@
-//! FP8 by persistent blocks: `amax_tiles`, `quantize_tensor`, `quantize_vector`, `quantize_square`;
-//! by blocks that take one tile each: [`lines`], for a rowwise copy alone; and [`group_scales`] and
-//! [`dequantize`] beside them.
+//! FP8, by blocks that take one tile of 128 × 128 elements each.
 //!
-//! A block walks the tiles of 128 × 128 elements that are `grid` apart. It copies a tile to shared
-//! memory by `cp.async`, and both copies are made from there: the source is read once. Rows and
-//! columns that do not exist are zeros in shared memory; zeros change no maximum and no sum, and they
-//! are what the padding of the transposed copy holds.
+//! | source | copies | kernels | where a tile lies |
+//! | --- | --- | --- | --- |
+//! | BF16, FP16 | rowwise alone | [`lines`] | in registers, 16 rows a warp |
+//! | BF16, FP16 | columnwise, both, or sums of columns | [`strips`] | in registers, 16 rows × 4 columns a lane |
+//! | FP32 | any | `quantize_tensor`, `quantize_vector`, `quantize_square` | in shared memory |
+//! | any | none | `amax_tiles` | in registers |
+//!
+//! Beside them there are [`group_scales`] and [`dequantize`]. The source is read once for both copies.
+//! Rows and columns that do not exist are zeros; zeros change no maximum and no sum, and they are what
+//! the padding of the transposed copy holds.
+//!
+//! As many blocks as tiles leave the hardware to fill whatever multiprocessor has room. Blocks that walk,
+//! with the next tile on its way while one is worked on, were slower: some multiprocessors, farther from
+//! memory, had work when others had none. One warp finds the tile for all ([`job`]); that was a third of
+//! the instructions when every thread did it.
+//!
+//! # FP32 in shared memory
 //!
 //! ```text
-//!  source ──cp.async──▶ stage ──┬─ own chunks ──▶ amax of the tile (square, delayed, amax_tiles)
+//!  source ──cp.async──▶ stage ──┬─ own chunks ──▶ amax of the tile (square, delayed)
 //!                               ├─ along rows ──▶ rowwise copy: 8 lanes × 16 bytes = 128 of a row
 //!                               └─ along columns ▶ columnwise copy: 8 lanes × 16 bytes = 128 of a
 //!                                                  column; sums for dbias
 //! ```
 //!
-//! # Why it can be as fast as memory
-//!
-//! An estimate. An H200 copies about 4.2 TB/s, 32 bytes a nanosecond for each of 132 multiprocessors.
-//! A load comes back after about 1 µs under load, so about 32 KiB must be on their way on each; two
-//! thirds of that are loads where one copy is made from 16-bit elements, half where both are.
-//!
-//! | | 16-bit source | FP32 source |
-//! | --- | ---: | ---: |
-//! | bytes read for a tile | 32 KiB | 64 KiB |
-//! | bytes written for a copy | 16 KiB | 16 KiB |
-//! | stages of a block | 2 | 1 |
-//! | loads on their way, with [`QUANTIZE_BLOCKS`] blocks | 96 to 192 KiB | up to 192 KiB |
-//! | nanoseconds of a tile at that speed: amax alone, one copy, both | 1000, 1500, 2000 | 2000, 2500, 3000 |
-//!
-//! What a multiprocessor has to do in that time, counted in machine code and in the emulator: both
-//! copies with a scale per vector are about 14 instructions an element, 7200 warp instructions a
-//! tile, which four schedulers issue in 1.0 µs at best; one copy with a given scale is 6, amax alone
-//! 3. Shared memory makes 4 to 9 passes of 128 bytes for 128 elements (FP32: up to 15), a third of the
-//! time, and none twice because of bank conflicts. A third of the instructions once were those of
-//! finding the next tile, so one warp does that for all ([`job`]).
-//!
-//! Three blocks of 256 threads leave a thread 80 registers, which the launch bounds ask for.
+//! A tile is 64 KiB, and 3 blocks of a multiprocessor have 192 KiB on their way at most. A load comes back
+//! after about 1 µs under load, in which a multiprocessor's share of memory's 4.2 TB/s is 32 KiB. Shared
+//! memory makes up to 15 passes of 128 bytes for 128 elements, and none twice because of bank conflicts.
 
 mod columns;
 pub mod dequantize;
@@ -46,6 +38,7 @@ mod rows;
 mod scale;
 mod source;
 mod stage;
+pub mod strips;
 mod tiles;
 
 use ptx_std::memory::{
@@ -53,9 +46,7 @@ use ptx_std::memory::{
     wait_copies,
 };
 use ptx_std::sync::block_barrier;
-use ptx_std::thread::{
-    WARP, block_index, grid_blocks, lane_index, thread_index, warp_index, warp_max,
-};
+use ptx_std::thread::{WARP, block_index, lane_index, thread_index, warp_index, warp_max};
 
 use self::columns::{ColumnScales, Columns};
 use self::job::Job;
@@ -63,7 +54,7 @@ use self::rows::Rows;
 use self::scale::{Format, ScaleRule};
 use self::source::{Bf16, F16, F32, Source};
 use self::stage::{HEIGHT, Stage};
-use self::tiles::{BAND, Extent};
+use self::tiles::Extent;
 use crate::abi::ElementType;
 use crate::abi::quantize::{Blocks, QUANTIZE_BLOCKS, QuantizeArgs};
 
@@ -72,18 +63,11 @@ pub const THREADS: u32 = 256;
 /// Warps of a block.
 const WARPS: u32 = THREADS / WARP;
 
-/// Stages of a block, whatever the source.
-const STAGES_BYTES: u32 = {
-    let halves = Bf16::STAGES * Stage::bytes(Bf16::BYTES);
-    let singles = F32::STAGES * Stage::bytes(F32::BYTES);
-    if halves > singles { halves } else { singles }
-};
+/// Dynamic shared memory: what is known of a tile, a maximum per warp, and an FP32 tile.
+pub const SHARED_BYTES: u32 = ROOM + Stage::bytes(F32::BYTES);
 
-/// Tiles that are known at once: one that is worked on, one on its way, one after it.
-const JOBS: u32 = 3;
-
-/// Dynamic shared memory: the stages, the tiles, and a maximum per warp.
-pub const SHARED_BYTES: u32 = STAGES_BYTES + JOBS * Job::BYTES + 4 * WARPS;
+/// What is known of a tile, and a maximum per warp: all that [`amax_tiles`] needs of shared memory.
+pub const ROOM: u32 = Job::BYTES + 4 * WARPS;
 
 const _: () = assert!(WARPS * stage::STRIP == HEIGHT, "a warp takes one strip of rows");
 const _: () = assert!(
@@ -116,46 +100,55 @@ impl Sharing for OfSquare {
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory; the addresses in
-/// `args` are valid for what its fields describe; the source's, its columns and the data's are
-/// multiples of 16.
+/// Blocks of [`THREADS`] threads with [`ROOM`] bytes of dynamic shared memory, at least one for each
+/// tile; the addresses in `args` are valid for what its fields describe; the source's, its columns and
+/// the data's are multiples of 16.
 #[inline(always)]
 pub unsafe fn amax_tiles(args: &QuantizeArgs, _args_address: u64) {
+    const BF16: u32 = ElementType::Bf16 as u32;
+    const F16_: u32 = ElementType::F16 as u32;
     // SAFETY: handed to the launcher.
-    unsafe { for_source::<OfTensor, false>(args) }
+    unsafe {
+        match args.source_type {
+            _ if is_skipped(args) => {}
+            BF16 => measure::<Bf16>(args),
+            F16_ => measure::<F16>(args),
+            _ => measure::<F32>(args),
+        }
+    }
 }
 
-/// Quantizes with a given scale per group.
+/// Quantizes FP32 with a given scale per group.
 ///
 /// # Safety
 ///
-/// As [`amax_tiles`].
+/// As [`amax_tiles`], with [`SHARED_BYTES`] of shared memory.
 #[inline(always)]
 pub unsafe fn quantize_tensor(args: &QuantizeArgs, _args_address: u64) {
     // SAFETY: handed to the launcher.
-    unsafe { for_source::<OfTensor, true>(args) }
+    unsafe { take::<F32, OfTensor>(args) }
 }
 
-/// Quantizes with a scale for each 128 elements along the copy's reduction.
+/// Quantizes FP32 with a scale for each 128 elements along the copy's reduction.
 ///
 /// # Safety
 ///
-/// As [`amax_tiles`].
+/// As [`quantize_tensor`].
 #[inline(always)]
 pub unsafe fn quantize_vector(args: &QuantizeArgs, _args_address: u64) {
     // SAFETY: handed to the launcher.
-    unsafe { for_source::<OfVector, true>(args) }
+    unsafe { take::<F32, OfVector>(args) }
 }
 
-/// Quantizes with a scale for each 128 × 128 elements.
+/// Quantizes FP32 with a scale for each 128 × 128 elements.
 ///
 /// # Safety
 ///
-/// As [`amax_tiles`].
+/// As [`quantize_tensor`].
 #[inline(always)]
 pub unsafe fn quantize_square(args: &QuantizeArgs, _args_address: u64) {
     // SAFETY: handed to the launcher.
-    unsafe { for_source::<OfSquare, true>(args) }
+    unsafe { take::<F32, OfSquare>(args) }
 }
 
 /// As [`quantize_tensor`], of BF16 or FP16 and into a rowwise copy alone.
@@ -193,105 +186,123 @@ pub unsafe fn quantize_square_rows(args: &QuantizeArgs, _args_address: u64) {
     unsafe { lines::run::<OfSquare>(args) }
 }
 
+/// As [`quantize_tensor`], of BF16 or FP16, and not into a rowwise copy alone.
+///
+/// # Safety
+///
+/// As [`quantize_tensor_rows`], with [`strips::SHARED_BYTES`] of shared memory.
 #[inline(always)]
-unsafe fn for_source<B: Sharing, const QUANTIZES: bool>(args: &QuantizeArgs) {
-    const BF16: u32 = ElementType::Bf16 as u32;
-    const F16_: u32 = ElementType::F16 as u32;
-    // SAFETY: handed to the caller.
+pub unsafe fn quantize_tensor_columns(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { strips::run::<OfTensor>(args) }
+}
+
+/// As [`quantize_vector`], of BF16 or FP16, and not into a rowwise copy alone.
+///
+/// # Safety
+///
+/// As [`quantize_tensor_columns`].
+#[inline(always)]
+pub unsafe fn quantize_vector_columns(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { strips::run::<OfVector>(args) }
+}
+
+/// As [`quantize_square`], of BF16 or FP16, and not into a rowwise copy alone.
+///
+/// # Safety
+///
+/// As [`quantize_tensor_columns`].
+#[inline(always)]
+pub unsafe fn quantize_square_columns(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { strips::run::<OfSquare>(args) }
+}
+
+/// Whether the flag says that everything shall stay as it is.
+#[inline(always)]
+unsafe fn is_skipped(args: &QuantizeArgs) -> bool {
+    // SAFETY: handed to the launcher.
+    args.skip != 0 && unsafe { load_constant_u32(args.skip) } != 0
+}
+
+/// Takes the tile of this block, if there is one.
+#[inline(always)]
+unsafe fn take<S: Source, B: Sharing>(args: &QuantizeArgs) {
+    // SAFETY: the launcher keeps the contract of `quantize_tensor`. All threads of a block take the
+    // same tile, so they meet at every barrier.
     unsafe {
-        // Leave everything as it is where the flag says so.
-        if args.skip != 0 && load_constant_u32(args.skip) != 0 {
+        if is_skipped(args) {
             return;
         }
-        match args.source_type {
-            BF16 => walk::<Bf16, B, QUANTIZES>(args),
-            F16_ => walk::<F16, B, QUANTIZES>(args),
-            _ => walk::<F32, B, QUANTIZES>(args),
+        let Some(place) = find::<S, B>(args) else { return };
+        let warp = warp_index();
+        let stage = Stage { address: place + ROOM };
+        {
+            let job = Job::take(place);
+            let pitch = u64::from(args.columns) * u64::from(S::BYTES);
+            stage.fetch::<S>(job.source, pitch, job.rows, job.columns);
+        }
+        commit_copies();
+        wait_copies::<0>();
+        let wants_amax = matches!(B::BLOCKS, Blocks::Square) || args.amax_partial != 0;
+        if wants_amax {
+            note_amax(place + Job::BYTES, stage.own_amax::<S>());
+        }
+        block_barrier();
+        let amax = if wants_amax { largest(place + Job::BYTES) } else { 0.0 };
+        if args.amax_partial != 0 && thread_index() == 0 {
+            store_f32(args.amax_partial + 4 * u64::from(block_index()), amax);
+        }
+        quantize::<S, B>(args, place, stage, warp, amax);
+    }
+}
+
+/// Stores the largest magnitude of the tile of this block, if there is one.
+#[inline(always)]
+unsafe fn measure<S: Source>(args: &QuantizeArgs) {
+    // SAFETY: as in `take`.
+    unsafe {
+        let Some(place) = find::<S, OfTensor>(args) else { return };
+        let job = Job::take(place);
+        let pitch = u64::from(args.columns) * u64::from(S::BYTES);
+        let own = stage::amax_of_source::<S>(job.source, pitch, job.rows, job.columns);
+        note_amax(place + Job::BYTES, own);
+        block_barrier();
+        if thread_index() == 0 {
+            let amax = largest(place + Job::BYTES);
+            store_f32(args.amax_partial + 4 * u64::from(block_index()), amax);
         }
     }
 }
 
-/// Takes the tiles of this block, one after another, while the next is on its way.
+/// Where the [`Job`] of this block lies now, if there is one; behind it there is room for a maximum per
+/// warp.
 #[inline(always)]
-unsafe fn walk<S: Source, B: Sharing, const QUANTIZES: bool>(args: &QuantizeArgs) {
-    // SAFETY: the launcher keeps the contract of `amax_tiles`. All threads of a block take the same
-    // tiles, so they meet at every barrier.
+unsafe fn find<S: Source, B: Sharing>(args: &QuantizeArgs) -> Option<u32> {
+    // SAFETY: handed to the caller.
     unsafe {
-        let (tiles, step) = (Extent::of(args).tiles(), grid_blocks());
-        let first = block_index();
-        if first >= tiles {
-            return;
+        let index = block_index();
+        if index >= Extent::of(args).tiles() {
+            return None;
         }
-        let shared = shared_base();
-        let stage_at = |slot: u32| Stage { address: shared + slot * Stage::bytes(S::BYTES) };
-        let job_at = |slot: u32| shared + STAGES_BYTES + slot * Job::BYTES;
-        let amax_slots = job_at(JOBS);
-        let warp = warp_index();
-        let leads = warp == WARPS - 1;
-        let wants_amax =
-            !QUANTIZES || matches!(B::BLOCKS, Blocks::Square) || args.amax_partial != 0;
+        let place = shared_base();
+        if warp_index() == 0 {
+            Job::locate(args, index, B::BLOCKS, S::BYTES).leave(place);
+        }
+        block_barrier();
+        Some(place)
+    }
+}
 
-        // A tile is located in one round, asked for in the next, and worked on in the one after it; in
-        // the same one if there is one stage. The first rounds know no tiles to work on: their
-        // indices are below zero, which is above any other.
-        let ahead = if S::STAGES == 2 { step } else { 0 };
-        let (mut coming, mut stage_slot, mut job_slot) = (first.wrapping_sub(step), 0, 0);
-        loop {
-            // Ask for a tile.
-            if coming < tiles {
-                let job = Job::take(job_at(job_slot));
-                let pitch = u64::from(args.columns) * u64::from(S::BYTES);
-                stage_at(stage_slot).fetch::<S>(job.source, pitch, job.rows, job.columns);
-            }
-            commit_copies();
-
-            // Locate the next one.
-            let next = coming.wrapping_add(step);
-            let next_slot = if job_slot + 1 == JOBS { 0 } else { job_slot + 1 };
-            if leads && next < tiles {
-                Job::locate::<BAND>(args, next, B::BLOCKS, S::BYTES).leave(job_at(next_slot));
-            }
-
-            // Turn to the tile to be worked on.
-            let index = coming.wrapping_sub(ahead);
-            let mut slot = job_slot;
-            if S::STAGES == 2 {
-                stage_slot = 1 - stage_slot;
-                slot = if job_slot == 0 { JOBS - 1 } else { job_slot - 1 };
-            }
-            (coming, job_slot) = (next, next_slot);
-            if index >= tiles {
-                block_barrier();
-                continue;
-            }
-            let stage = stage_at(stage_slot);
-            if S::STAGES == 2 {
-                wait_copies::<1>();
-            } else {
-                wait_copies::<0>();
-            }
-
-            // Find the largest magnitude of each warp's chunks.
-            if wants_amax {
-                let amax = warp_max(stage.own_amax::<S>().to_bits());
-                if lane_index() == 0 {
-                    store_shared_f32(amax_slots + 4 * warp, f32::from_bits(amax));
-                }
-            }
-            block_barrier();
-
-            // Use the tile, then free its stage.
-            let amax = if wants_amax { largest(amax_slots) } else { 0.0 };
-            if args.amax_partial != 0 && thread_index() == 0 {
-                store_f32(args.amax_partial + 4 * u64::from(index), amax);
-            }
-            if QUANTIZES {
-                quantize::<S, B>(args, job_at(slot), stage, warp, amax);
-            }
-            if index + step >= tiles {
-                return;
-            }
-            block_barrier();
+/// Leaves the largest of a warp's magnitudes in its slot.
+#[inline(always)]
+unsafe fn note_amax(slots: u32, own: f32) {
+    // SAFETY: the caller brings the whole warp; the slots are this block's.
+    unsafe {
+        let (warp, amax) = (warp_index(), warp_max(own.to_bits()));
+        if lane_index() == 0 {
+            store_shared_f32(slots + 4 * warp, f32::from_bits(amax));
         }
     }
 }

@@ -59,7 +59,12 @@ impl Format {
     /// Scales and rounds 16 numbers: to nearest, ties to even; infinities become the largest number.
     #[inline(always)]
     pub fn encode(self, quads: [[f32; 4]; 4], scale: f32) -> [u32; 4] {
-        let scaled = quads.map(|quad| quad.map(|value| value * scale));
-        if self.is_e5m2 { scaled.map(f32x4_to_e5m2x4) } else { scaled.map(f32x4_to_e4m3x4) }
+        self.round(quads.map(|quad| quad.map(|value| value * scale)))
+    }
+
+    /// Rounds 16 numbers likewise.
+    #[inline(always)]
+    pub fn round(self, quads: [[f32; 4]; 4]) -> [u32; 4] {
+        if self.is_e5m2 { quads.map(f32x4_to_e5m2x4) } else { quads.map(f32x4_to_e4m3x4) }
     }
 }

@@ -13,8 +13,6 @@ use super::stage::WIDTH;
 pub trait Source {
     /// Bytes of an element.
     const BYTES: u32;
-    /// Tiles that shared memory holds at once.
-    const STAGES: u32;
     /// The largest finite number, as binary32.
     const LARGEST: f32;
     /// Elements of a word.
@@ -59,7 +57,6 @@ pub struct F32;
 
 impl Source for Bf16 {
     const BYTES: u32 = 2;
-    const STAGES: u32 = 2;
     const LARGEST: f32 = f32::from_bits(0x7f7f_0000);
 
     #[inline(always)]
@@ -88,7 +85,6 @@ impl Source for Bf16 {
 
 impl Source for F16 {
     const BYTES: u32 = 2;
-    const STAGES: u32 = 2;
     const LARGEST: f32 = 65504.0;
 
     #[inline(always)]
@@ -117,7 +113,6 @@ impl Source for F16 {
 
 impl Source for F32 {
     const BYTES: u32 = 4;
-    const STAGES: u32 = 1;
     const LARGEST: f32 = f32::MAX;
 
     #[inline(always)]

@@ -15,7 +15,7 @@
 //! rows moves these eight to different banks: lane (strip, word) reads bank `4 · strip + word`, so the
 //! 32 lanes of a warp read 32 banks, and no transposed copy is made in shared memory.
 
-use ptx_std::memory::{copy_async_16, load_shared_u32, load_shared_u32x4};
+use ptx_std::memory::{copy_async_16, load_constant_u32x4_if, load_shared_u32, load_shared_u32x4};
 use ptx_std::thread::thread_index;
 
 use super::source::Source;
@@ -136,4 +136,27 @@ impl Stage {
         }
         words
     }
+}
+
+/// The largest magnitude of the chunks of a tile that this thread would copy, straight from the source.
+///
+/// # Safety
+///
+/// As [`Stage::fetch`], but for the stage.
+#[inline(always)]
+pub unsafe fn amax_of_source<S: Source>(source: u64, pitch: u64, rows: u32, columns: u32) -> f32 {
+    let (row, chunk) = (thread_index() / S::ROW_CHUNKS, thread_index() % S::ROW_CHUNKS);
+    let rows = if chunk * S::PER_CHUNK < columns { rows } else { 0 };
+    let from = source + u64::from(row) * pitch + u64::from(16 * chunk);
+    let mut largest = 0;
+    for i in 0..HEIGHT / S::ROWS_AT_ONCE {
+        let at = i * S::ROWS_AT_ONCE;
+        // SAFETY: handed to the caller; only what exists is read.
+        let words =
+            unsafe { load_constant_u32x4_if(row + at < rows, from + u64::from(at) * pitch) };
+        for word in words {
+            largest = S::larger(largest, word);
+        }
+    }
+    S::largest(largest)
 }

@@ -1,16 +1,12 @@
 //! The tiles of a source, 128 × 128 elements each, and where they lie.
 //!
-//! The tiles of a group are numbered in bands of tiles below one another, column by column. With bands
-//! of [`BAND`], what all multiprocessors work on at a time is about as high as wide, so that neighbours
-//! in the lines of both copies are written at about the same time. A rowwise copy alone takes bands of
-//! one, which are rows of tiles.
+//! The tiles of a group are numbered along its rows of tiles: what all multiprocessors work on at a time
+//! is a few such rows. Bands of 4, 16 or 64 rows, column by column, were as fast or slower for either
+//! copy.
 
 use super::stage::{HEIGHT, WIDTH};
 use crate::abi::quantize::QuantizeArgs;
 use crate::table::Table;
-
-/// Rows of tiles in a band, where there may be both copies.
-pub const BAND: u32 = 16;
 
 /// What a launch divides into tiles: tokens by a group table, or weights without one.
 #[derive(Clone, Copy)]
@@ -88,29 +84,25 @@ impl Extent {
     #[inline(always)]
     pub unsafe fn tile(&self, index: u32) -> Tile {
         // SAFETY: handed to the caller.
-        unsafe {
-            self.tile_of::<BAND>(index, || Table::new(self.table, self.groups).group_of_tile(index))
-        }
+        unsafe { self.tile_of(index, || Table::new(self.table, self.groups).group_of_tile(index)) }
     }
 
-    /// The same, found by a warp together, with bands of `HIGH`.
+    /// The same, found by a warp together.
     ///
     /// # Safety
     ///
     /// As [`Table::new`]; all lanes of the warp call it, with the same index.
     #[inline(always)]
-    pub unsafe fn tile_by_warp<const HIGH: u32>(&self, index: u32) -> Tile {
+    pub unsafe fn tile_by_warp(&self, index: u32) -> Tile {
         // SAFETY: handed to the caller.
         unsafe {
-            self.tile_of::<HIGH>(index, || {
-                Table::new(self.table, self.groups).group_of_tile_by_warp(index)
-            })
+            self.tile_of(index, || Table::new(self.table, self.groups).group_of_tile_by_warp(index))
         }
     }
 
     /// The tile at a place, whose group is `find` where there is a table.
     #[inline(always)]
-    unsafe fn tile_of<const HIGH: u32>(&self, index: u32, find: impl Fn() -> u32) -> Tile {
+    unsafe fn tile_of(&self, index: u32, find: impl Fn() -> u32) -> Tile {
         let across = self.across();
         let (group, first_tile, rows, first_row, first_padded);
         if self.table == 0 {
@@ -129,13 +121,9 @@ impl Extent {
                 first_padded = table.padded_offset(group) as u64;
             }
         }
-        // Bands of tiles, column by column.
         let in_group = index - first_tile;
-        let band = in_group / (HIGH * across);
-        let in_band = in_group - band * HIGH * across;
-        let high = (rows.div_ceil(HEIGHT) - band * HIGH).clamp(1, HIGH);
-        let row = (band * HIGH + in_band % high) * HEIGHT;
-        let column = in_band / high * WIDTH;
+        let row = in_group / across * HEIGHT;
+        let column = in_group % across * WIDTH;
         Tile {
             group,
             row,
