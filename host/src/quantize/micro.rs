@@ -29,7 +29,9 @@ pub(crate) fn prepare(
         return Err(mismatch());
     };
     let spec = problem.destination;
-    check_aligned(operands.source.tensors().iter().chain(operands.destination.tensors()))?;
+    let destination = operands.destination;
+    let written = destination.directions().filter_map(|direction| destination.copy(direction));
+    check_aligned(operands.source.tensors().iter().chain(written.flat_map(wide_parts)))?;
     let (address, array) = match operands.source {
         GroupedOperand::Rows(tensor) => (address(tensor), 0),
         GroupedOperand::Groups(grouped) => grouped.addresses(),
@@ -172,7 +174,7 @@ pub(crate) fn prepare_dequantize(
         return Err(mismatch());
     };
     let Some(kernel) = &launch.kernel else { return Ok(()) };
-    check_aligned(operands.destination.tensors().iter().chain(operands.copy.tensors()))?;
+    check_aligned(operands.destination.tensors().iter().chain(wide_parts(operands.copy)))?;
     let (destination, destination_array) = match operands.destination {
         GroupedOperand::Rows(tensor) => (address(tensor), 0),
         GroupedOperand::Groups(grouped) => grouped.addresses(),
@@ -248,6 +250,12 @@ fn copies(operands: &QuantizeOperands<'_>) -> [MxCopy; 2] {
         return [rowwise, MxCopy::default()];
     }
     [rowwise, columnwise]
+}
+
+/// What the kernels load and store 16 bytes at once: all but magnitudes, which they take one by one,
+/// and of which every expert of packed weights has one.
+fn wide_parts(copy: &QuantizedCopy) -> [&Tensor; 2] {
+    [&copy.data, &copy.scale_inv]
 }
 
 fn copy_args(copy: &QuantizedCopy, form: Option<Form>) -> MxCopy {

@@ -334,9 +334,10 @@ pub(super) fn misplaced(engine: &str, stream: &Stream) {
         let what = format!("{engine}: {format}, part {part}");
         attempt(format, part, 16).expect(&what);
         match attempt(format, part, 1) {
-            Ok(()) => assert!(!gpu, "{what}: was not refused"),
+            // The kernels take magnitudes one by one.
+            Ok(()) => assert!(!gpu || part == 2, "{what}: was not refused"),
             Err(error) => {
-                assert!(gpu && error.is_invalid_argument(), "{what}: {error:?}");
+                assert!(gpu && part != 2 && error.is_invalid_argument(), "{what}: {error:?}");
                 assert!(error.to_string().contains("multiple of 16 bytes"), "{what}: {error}");
             }
         }
