@@ -153,7 +153,28 @@ const QUANTIZED: &[Stranger] = &[
         let mut swizzled = nvfp4(other, Form::Swizzled)?;
         swizzle(s, &nvfp4(s, Form::Codes)?, Some(&splits()?), &mut swizzled)
     }),
+    ("discrete quantized weights", |s, other| gather(s, other, s)),
+    ("discrete quantized weights", |s, other| {
+        QuantizedTensor::gather(s, &[weights(other, 1)?]).map(drop)
+    }),
+    ("destination", |s, other| gather(s, s, other)),
 ];
+
+/// A gathering of experts of which the last lies elsewhere, or into memory that does.
+fn gather(stream: &Stream, last: &Stream, destination: &Stream) -> Result<()> {
+    let each = [stream, last].map(|own| weights(own, 1));
+    let experts = each.into_iter().collect::<Result<Vec<_>>>()?;
+    weights(destination, 2)?.gather_from(stream, &experts)
+}
+
+/// Weights, their contents unspecified.
+fn weights(stream: &Stream, groups: usize) -> Result<QuantizedTensor> {
+    let source = SourceShape::Weights { rows: FEATURES, columns: FEATURES };
+    QuantizedTensor::empty(
+        stream,
+        QuantizedSpec { groups, source, ..nvfp4(stream, Form::Codes)?.spec() },
+    )
+}
 
 /// Features that NVFP4 can have.
 const FEATURES: usize = 2 * K;

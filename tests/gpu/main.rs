@@ -11,6 +11,7 @@ mod cache;
 mod capture;
 mod captured;
 mod device;
+mod experts;
 mod flag;
 mod host;
 mod interop;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
     let checks: Vec<Check> = [
         replay::checks(),
         cache::checks(),
+        experts::checks(),
         alone::checks(),
         capture::checks(),
         captured::checks(),

@@ -9,6 +9,7 @@ mod delayed;
 #[path = "../engines.rs"]
 mod engines;
 mod exact;
+mod experts;
 mod inferred;
 mod prepare;
 mod recipe_buffers;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         recipes::TESTS,
         recipe_buffers::TESTS,
         skipped::TESTS,
+        experts::TESTS,
         conversions::TESTS,
         streams::TESTS,
     ];

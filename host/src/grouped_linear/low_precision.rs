@@ -17,7 +17,7 @@ use crate::recipe::{Format, Recipe, Role, Scope};
 use crate::splits::Splits;
 use crate::tensor::{
     DType, Direction, Form, GroupedTensor, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
-    missing_copy,
+    check_experts, missing_copy,
 };
 
 /// What forward keeps of the tokens, for the gradient of the weights.
@@ -227,13 +227,68 @@ impl LayerRecipe {
     /// # Errors
     /// They are not those of such a layer.
     pub fn with_weights(self, weights: QuantizedTensor) -> Result<Self> {
-        let (got, want) = (weights.spec(), self.spec(Role::Weight, 0, [true, true]));
-        if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
-            return Err(Error::invalid(format!(
-                "quantized weights: {got:?} were given, {want:?} are needed"
-            )));
-        }
+        self.check_weights_fit(weights.spec())?;
         Ok(Self { weights: Some(weights), ..self })
+    }
+
+    /// As [`LayerRecipe::with_weights`], of discrete weights: a quantized tensor of one group for each
+    /// expert. The kernels read packed weights, so they are copied once, here, and what becomes of
+    /// them later is not seen; [`QuantizedTensor::gather`] says what that costs, and with
+    /// [`QuantizedTensor::gather_from`] the copies can follow a change.
+    ///
+    /// ```
+    /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
+    /// use grouped_linear::recipe::{CurrentScaling, Role};
+    /// use grouped_linear::*;
+    /// let stream = Device::cpu().stream()?;
+    /// let config = Config { groups: 2, in_features: 32, out_features: 16, dtype: DType::Bf16 };
+    /// let recipe = LayerRecipe::new(&stream, config, Recipe::Current(CurrentScaling::default()))?;
+    /// let spec = QuantizedSpec {
+    ///     groups: 1,
+    ///     source: SourceShape::Weights { rows: 16, columns: 32 },
+    ///     format: recipe.recipe().format(Role::Weight),
+    ///     rowwise: Some(Form::Codes),
+    ///     columnwise: Some(Form::Codes),
+    /// };
+    /// let mut experts = Vec::new();
+    /// for value in [1.0, 2.0] {
+    ///     let w = Tensor::from_f32(&stream, &[1, 16, 32], DType::Bf16, &[value; 512])?;
+    ///     let w = GroupedTensor::packed(w)?;
+    ///     let mut expert = QuantizedTensor::empty(&stream, spec)?;
+    ///     quantize(&stream, QuantizeArgs::new(QuantizeSource::Weights(&w)), &mut expert)?;
+    ///     experts.push(expert);
+    /// }
+    /// let recipe = recipe.with_discrete_weights(&stream, &experts)?;
+    ///
+    /// // The layer's own weights are not read.
+    /// let own = GroupedTensor::zeros(&stream, ParamLayout::Discrete, 2, &[16, 32], DType::Bf16)?;
+    /// let layer = GroupedLinear::new(&stream, config, own, None)?;
+    /// let x = Tensor::from_f32(&stream, &[2, 32], DType::Bf16, &[0.5; 64])?;
+    /// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+    /// let (y, _) = layer.forward(&stream, &x, &Splits::host(&[1, 1])?, options)?;
+    /// assert_eq!(y.to_f32(&stream)?, [[16.0; 16], [32.0; 16]].concat());
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// They are not those of such a layer, or differ; otherwise as [`QuantizedTensor::gather`].
+    pub fn with_discrete_weights(
+        self,
+        stream: &Stream,
+        experts: &[QuantizedTensor],
+    ) -> Result<Self> {
+        self.check_weights_fit(check_experts(stream, experts)?)?;
+        let weights = QuantizedTensor::gather(stream, experts)?;
+        self.with_weights(weights)
+    }
+
+    /// Refuses quantized weights of another layer or recipe.
+    fn check_weights_fit(&self, got: QuantizedSpec) -> Result<()> {
+        let want = self.spec(Role::Weight, 0, [true, true]);
+        if (got.groups, got.source, got.format) == (want.groups, want.source, want.format) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("quantized weights: {got:?} were given, {want:?} are needed")))
     }
 
     /// The same recipe in memory of its own, as graphs need it.

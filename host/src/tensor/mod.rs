@@ -12,10 +12,10 @@ pub use self::dtype::{DType, Element};
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
-pub(crate) use self::quantized::missing_copy;
 pub use self::quantized::{
     CopySpec, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
 };
+pub(crate) use self::quantized::{check_experts, missing_copy};
 pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
 use crate::error::{Error, Kind, Result};

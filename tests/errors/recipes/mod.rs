@@ -2,6 +2,7 @@
 
 mod copies;
 mod exact;
+mod experts;
 mod forms;
 mod layers;
 mod products;
@@ -32,6 +33,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("what does not fit the recipe is refused", |e, s| refused(LAYERS, e, s)),
     ("tokens that do not fit the recipe are refused", |e, s| refused(layers::KEPT, e, s)),
     ("quantized weights that do not fit are refused", |e, s| refused(WEIGHTS, e, s)),
+    ("quantized experts that do not fit are refused", |e, s| refused(experts::EXPERTS, e, s)),
     ("quantizations that do not fit are refused", |e, s| refused(QUANTIZATIONS, e, s)),
     ("quantized operands that do not fit are refused", |e, s| refused(PRODUCTS, e, s)),
     ("quantized memory that does not fit is refused", |e, s| refused(COPIES, e, s)),
@@ -57,6 +59,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("small blocks that fit are not refused", |engine, s| {
         small_blocks::fitting(s).expect(engine);
         exact::fitting(s).expect(engine);
+        experts::fitting(s).expect(engine);
         forms::fitting(s).expect(engine);
     }),
 ];

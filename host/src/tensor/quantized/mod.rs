@@ -1,9 +1,11 @@
 //! Quantized tensors: codes with their scales, for one or both directions of reduction.
 
+mod experts;
 mod spec;
 
 use std::sync::Arc;
 
+pub(crate) use self::experts::check_experts;
 pub use self::spec::{CopySpec, Form, QuantizedSpec, SourceShape};
 use super::{DType, Tensor, TensorSpec};
 use crate::backend::Stream;
@@ -29,6 +31,20 @@ impl QuantizedCopy {
         [&self.data, &self.scale_inv].into_iter().chain(&self.amax)
     }
 }
+
+/// What the columnwise copy has from the rowwise one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared {
+    pub(crate) data: bool,
+    pub(crate) scale_inv: bool,
+    pub(crate) amax: bool,
+}
+
+/// The names of the parts of the two copies, and of the scales.
+pub(crate) const ROWWISE: [&str; 3] = ["rowwise.data", "rowwise.scale_inv", "rowwise.amax"];
+pub(crate) const COLUMNWISE: [&str; 3] =
+    ["columnwise.data", "columnwise.scale_inv", "columnwise.amax"];
+pub(crate) const SCALE: &str = "scale";
 
 /// A quantized tensor with its scales. Clones are handles to the same memory.
 ///
@@ -73,32 +89,41 @@ impl QuantizedTensor {
     /// have; out of memory.
     pub fn empty(stream: &Stream, spec: QuantizedSpec) -> Result<Self> {
         spec.check()?;
-        let per_group = |_| Tensor::empty(stream, &[spec.groups], DType::F32);
-        let whole = spec.format.is_whole().then_some(());
-        let scale = whole.map(per_group).transpose()?;
-        let scale_inv = whole.map(per_group).transpose()?;
-        let new = |direction, other: Option<&QuantizedCopy>| -> Result<Option<QuantizedCopy>> {
+        let has_scale = spec.format.is_whole();
+        Self::build(stream, spec, spec.shared(), has_scale, |_, part| part.empty(stream))
+    }
+
+    /// A quantized tensor whose parts `part` gives for their names and shapes; a part without elements
+    /// is made here.
+    pub(crate) fn build(
+        stream: &Stream,
+        spec: QuantizedSpec,
+        shared: Shared,
+        has_scale: bool,
+        mut part: impl FnMut(&'static str, &TensorSpec) -> Result<Tensor>,
+    ) -> Result<Self> {
+        let mut new = |name, shape: &TensorSpec, other: Option<&Tensor>| match other {
+            Some(other) => Ok(other.clone()),
+            None if shape.byte_len() == 0 => shape.empty(stream),
+            None => part(name, shape),
+        };
+        let mut copy = |direction, names: [&'static str; 3], other: Option<&QuantizedCopy>| {
             if !spec.has(direction) {
                 return Ok(None);
             }
             let shapes = spec.copy(direction);
-            let data = match other.filter(|_| spec.shares_data()) {
-                Some(other) => other.data.clone(),
-                None => shapes.data.empty(stream)?,
-            };
-            let scale_inv = match &scale_inv {
-                Some(shared) => shared.clone(),
-                None => shapes.scale_inv.empty(stream)?,
-            };
-            let shared = other.filter(|_| spec.shares_amax()).and_then(|other| other.amax.clone());
-            let amax = match (shared, shapes.amax) {
-                (None, Some(shape)) => Some(shape.empty(stream)?),
-                (shared, _) => shared,
-            };
-            Ok(Some(QuantizedCopy { data, scale_inv, amax }))
+            let has = |shared: bool| other.filter(|_| shared);
+            let data = new(names[0], &shapes.data, has(shared.data).map(|own| &own.data))?;
+            let of_rows = has(shared.scale_inv).map(|own| &own.scale_inv);
+            let scale_inv = new(names[1], &shapes.scale_inv, of_rows)?;
+            let of_rows = has(shared.amax).and_then(|own| own.amax.as_ref());
+            let amax = shapes.amax.map(|shape| new(names[2], &shape, of_rows)).transpose()?;
+            Ok::<_, Error>(Some(QuantizedCopy { data, scale_inv, amax }))
         };
-        let rowwise = new(Direction::Rowwise, None)?;
-        let columnwise = new(Direction::Columnwise, rowwise.as_ref())?;
+        let rowwise = copy(Direction::Rowwise, ROWWISE, None)?;
+        let columnwise = copy(Direction::Columnwise, COLUMNWISE, rowwise.as_ref())?;
+        let per_group = TensorSpec { shape: vec![spec.groups], dtype: DType::F32 };
+        let scale = has_scale.then(|| part(SCALE, &per_group)).transpose()?;
         Ok(Self(Arc::new(Parts { spec, rowwise, columnwise, scale })))
     }
 
@@ -201,36 +226,53 @@ impl QuantizedTensor {
         self.0.scale.as_ref()
     }
 
+    /// What the columnwise copy has from the rowwise one: what it should have from there, unless
+    /// memory from outside holds it twice.
+    pub(crate) fn shared(&self) -> Shared {
+        let Parts { rowwise: Some(rowwise), columnwise: Some(columnwise), .. } = &*self.0 else {
+            return Shared::default();
+        };
+        let (ruled, amax) =
+            (self.spec().shared(), rowwise.amax.as_ref().zip(columnwise.amax.as_ref()));
+        Shared {
+            data: ruled.data && rowwise.data.same_as(&columnwise.data),
+            scale_inv: ruled.scale_inv && rowwise.scale_inv.same_as(&columnwise.scale_inv),
+            amax: ruled.amax
+                && amax.is_some_and(|(rowwise, columnwise)| rowwise.same_as(columnwise)),
+        }
+    }
+
+    /// Every tensor once, by name; what the copies share has the name of the rowwise one.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&'static str, &Tensor)> {
+        let shared = self.shared();
+        let rowwise = named(ROWWISE, self.copy(Direction::Rowwise), Shared::default());
+        let columnwise = named(COLUMNWISE, self.copy(Direction::Columnwise), shared);
+        let parts = rowwise.into_iter().chain(columnwise);
+        parts.chain([(SCALE, self.scale())]).filter_map(|(name, part)| Some((name, part?)))
+    }
+
+    /// The part of a name, whether or not the copies share it.
+    pub(crate) fn part(&self, name: &str) -> Option<&Tensor> {
+        let rowwise = named(ROWWISE, self.copy(Direction::Rowwise), Shared::default());
+        let columnwise = named(COLUMNWISE, self.copy(Direction::Columnwise), Shared::default());
+        let parts = rowwise.into_iter().chain(columnwise).chain([(SCALE, self.scale())]);
+        parts.filter(|(own, _)| *own == name).find_map(|(_, part)| part)
+    }
+
     /// Every tensor once: copies may share scales, magnitudes, or the data of exact numbers.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        let Parts { spec, rowwise, columnwise, scale } = &*self.0;
-        // What the columnwise copy has from the rowwise one.
-        let shared = [spec.shares_data(), spec.format.is_whole(), spec.shares_amax()];
-        let shared = shared.map(|shared| shared && rowwise.is_some());
-        let columnwise = columnwise.iter().map(move |copy| (copy, shared));
-        let copies = rowwise.iter().map(|copy| (copy, [false; 3])).chain(columnwise);
-        let parts = copies.flat_map(|(copy, shared)| {
-            let [data, scale_inv, amax] = shared.map(|shared| !shared);
-            let amax = copy.amax.as_ref().filter(|_| amax);
-            let scale_inv = scale_inv.then_some(&copy.scale_inv);
-            data.then_some(&copy.data).into_iter().chain(scale_inv).chain(amax)
-        });
-        parts.chain(scale)
+        self.parts().map(|(_, tensor)| tensor)
     }
 
     /// Refuses to write a tensor whose copies have in memory of their own what they should share, and
     /// what is written once.
     pub(crate) fn check_shared(&self) -> Result<()> {
-        let Parts { spec, rowwise, columnwise, .. } = &*self.0;
-        let (Some(rowwise), Some(columnwise)) = (rowwise, columnwise) else { return Ok(()) };
-        let amax = match (&rowwise.amax, &columnwise.amax) {
-            (Some(a), Some(b)) => a.same_as(b),
-            _ => true,
-        };
+        let spec = self.spec();
+        let (shared, same) = (spec.shared(), self.shared());
         for (shared, same, what) in [
-            (spec.shares_data(), rowwise.data.same_as(&columnwise.data), "data"),
-            (spec.format.is_whole(), rowwise.scale_inv.same_as(&columnwise.scale_inv), "scale_inv"),
-            (spec.shares_amax(), amax, "amax"),
+            (shared.data, same.data, "data"),
+            (shared.scale_inv, same.scale_inv, "scale_inv"),
+            (shared.amax, same.amax, "amax"),
         ] {
             if shared && !same {
                 return Err(Error::invalid(format!(
@@ -246,6 +288,19 @@ impl QuantizedTensor {
     pub(crate) fn check_device(&self, what: &'static str, stream: &Stream) -> Result<()> {
         self.tensors().try_for_each(|tensor| tensor.check_device(what, stream))
     }
+}
+
+/// The parts of a copy by name, without those that are shared.
+fn named<'a>(
+    names: [&'static str; 3],
+    copy: Option<&'a QuantizedCopy>,
+    shared: Shared,
+) -> [(&'static str, Option<&'a Tensor>); 3] {
+    let data = copy.filter(|_| !shared.data).map(|copy| &copy.data);
+    let scale_inv = copy.filter(|_| !shared.scale_inv).map(|copy| &copy.scale_inv);
+    let amax = copy.filter(|_| !shared.amax).and_then(|copy| copy.amax.as_ref());
+    let [first, second, third] = names;
+    [(first, data), (second, scale_inv), (third, amax)]
 }
 
 /// A product asks for a copy that was not made.

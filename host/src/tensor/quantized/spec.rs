@@ -3,6 +3,7 @@
 use grouped_linear_kernels::abi::mx::{MXFP8_BLOCK, MxScales, NVFP4_BLOCK};
 use grouped_linear_kernels::abi::quantize::{BlockScales, ScaleLayout, padded_rows};
 
+use super::Shared;
 use crate::error::{Error, Result};
 use crate::numerics::Direction;
 use crate::plan::MAX_GROUPS;
@@ -309,6 +310,16 @@ impl QuantizedSpec {
         match self.format {
             Format::Nvfp4(nvfp4) => nvfp4.transform == Transform::None,
             Format::Fp8 { .. } | Format::Mxfp8 { .. } => false,
+        }
+    }
+
+    /// What the columnwise copy has from the rowwise one.
+    pub(crate) fn shared(&self) -> Shared {
+        let both = self.rowwise.is_some() && self.columnwise.is_some();
+        Shared {
+            data: both && self.shares_data(),
+            scale_inv: both && self.format.is_whole(),
+            amax: both && self.shares_amax(),
         }
     }
 
