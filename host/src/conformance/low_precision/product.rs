@@ -8,7 +8,7 @@ use super::super::data::Generator;
 use super::super::rows::RowPattern;
 use super::super::run::{grouped, read_groups_bits, splits};
 use crate::backend::{Device, Stream};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::functional::{
     QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
     QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
@@ -54,6 +54,8 @@ pub struct ProductCase {
     pub bias: bool,
     /// Whether blocks of NVFP4 choose between 6 and 4.
     pub four_over_six: bool,
+    /// Where the weights lay before they were gathered (fprop, dgrad).
+    pub weights: Layout,
 }
 
 impl fmt::Display for ProductCase {
@@ -67,6 +69,9 @@ impl fmt::Display for ProductCase {
         }
         if self.bias {
             write!(f, ", bias")?;
+        }
+        if self.weights == Layout::Discrete {
+            write!(f, ", discrete weights")?;
         }
         Ok(())
     }
@@ -101,6 +106,7 @@ pub fn product_cases() -> Vec<ProductCase> {
                 factors: (1.0, 0.0),
                 bias: false,
                 four_over_six: false,
+                weights: Layout::Packed,
             };
             let gradients = format(DType::E5m2, a);
             cases.push(ProductCase { output: DType::F32, ..plain });
@@ -130,6 +136,9 @@ pub fn product_cases() -> Vec<ProductCase> {
             if pass == Pass::Fprop {
                 cases.push(ProductCase { bias: true, ..plain });
             }
+            if pass != Pass::Wgrad {
+                cases.push(ProductCase { weights: Layout::Discrete, ..plain });
+            }
         }
     }
     let tensor = format(DType::E4m3, whole);
@@ -146,6 +155,7 @@ pub fn product_cases() -> Vec<ProductCase> {
         factors: (1.0, 0.0),
         bias: false,
         four_over_six: false,
+        weights: Layout::Packed,
     };
     cases.extend([none, ProductCase { pass: Pass::Fprop, ..none }]);
     micro_cases(&none, &mut cases);
@@ -180,6 +190,9 @@ fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
         let plain = ProductCase { pass, rows, tail, a, b, accumulation, four_over_six, ..*none };
         let plain = ProductCase { in_features: 288, out_features: 416, ..plain };
         cases.push(plain);
+        if pass != Pass::Wgrad {
+            cases.push(ProductCase { weights: Layout::Discrete, ..plain });
+        }
         cases.push(ProductCase { rows: RowPattern::Edges, output: DType::Bf16, ..plain });
         cases.push(ProductCase {
             rows: RowPattern::EmptyMiddle,
@@ -265,13 +278,39 @@ impl Operands {
             draw(stream, &mut generator, spec, direction, counts)
         };
         let a = operand(a, case.a, a_direction)?;
-        let b = operand(b, case.b, b_direction)?;
+        let mut b = operand(b, case.b, b_direction)?;
+        if case.weights == Layout::Discrete {
+            b = QuantizedTensor::gather(stream, &apart(stream, &b)?)?;
+        }
         let bias = generator.values(groups * n, DType::F32);
         let row_scales = generator.values(rows, DType::F32);
         let length = if case.pass == Pass::Wgrad { groups * n * k } else { rows * columns(case) };
         let before = generator.values(length, case.output);
         Ok(Self { a, b, bias, row_scales, before })
     }
+}
+
+/// The experts of quantized weights, each in memory of its own.
+fn apart(stream: &Stream, weights: &QuantizedTensor) -> Result<Vec<QuantizedTensor>> {
+    let copied = |part: &Tensor| -> Result<Tensor> {
+        let mut own = Tensor::empty(stream, part.shape(), part.dtype())?;
+        own.copy_from(stream, part)?;
+        Ok(own)
+    };
+    let copy = |expert: &QuantizedTensor, direction| {
+        let Some(own) = expert.copy(direction) else { return Ok(None) };
+        let (data, scale_inv) = (copied(&own.data)?, copied(&own.scale_inv)?);
+        let amax = own.amax.as_ref().map(copied).transpose()?;
+        Ok::<_, Error>(Some(QuantizedCopy { data, scale_inv, amax }))
+    };
+    let groups = 0..weights.spec().groups;
+    let experts = groups.map(|group| {
+        let own = weights.group(group)?;
+        let (rowwise, columnwise) =
+            (copy(&own, Direction::Rowwise)?, copy(&own, Direction::Columnwise)?);
+        QuantizedTensor::from_copies(stream, own.spec(), rowwise, columnwise)
+    });
+    experts.collect()
 }
 
 /// Codes and scales at random. What must not influence a result is NaN.
