@@ -1,8 +1,12 @@
 //! Files that do not hold the layer that is asked for: a refusal names the tensor.
 
 use grouped_linear::checkpoint::{self, Layouts, Naming, safetensors};
-use grouped_linear::{Config, DType, GroupedLinear, GroupedTensor, ParamLayout, Result, Stream};
-use safetensors::tensor::Dtype::{self, BF16, F16, F32, I32};
+use grouped_linear::recipe::{Blocks, CurrentScaling, Format};
+use grouped_linear::{
+    Config, DType, Error, Form, GroupedLinear, GroupedTensor, LayerRecipe, ParamLayout,
+    QuantizedSpec, QuantizedTensor, Recipe, Result, SourceShape, Stream,
+};
+use safetensors::tensor::Dtype::{self, BF16, F8_E4M3, F8_E5M2, F16, F32, I32};
 use safetensors::tensor::TensorView;
 
 use crate::fitting::{K, N};
@@ -31,12 +35,17 @@ fn packed() -> File {
 
 /// The bytes of a file with these tensors, all zeros.
 fn bytes(file: &File) -> Vec<u8> {
+    bytes_with(file, None)
+}
+
+/// The same with an entry of metadata.
+fn bytes_with(file: &File, metadata: Option<(String, String)>) -> Vec<u8> {
     let zeros = vec![0; 1 << 16];
     let views = file.iter().map(|(name, dtype, shape)| {
         let length = shape.iter().product::<usize>() * dtype.bitsize() / 8;
         (name, TensorView::new(*dtype, shape.clone(), &zeros[..length]).unwrap())
     });
-    safetensors::serialize(views, None).unwrap()
+    safetensors::serialize(views, metadata.map(|entry| [entry].into())).unwrap()
 }
 
 fn config() -> Config {
@@ -209,10 +218,139 @@ pub(crate) const CHECKPOINTS: &[Refusal] = &[
     }),
 ];
 
-/// Otherwise the table above might refuse for a reason that it does not name.
+/// Sizes that FP8 can have.
+const WIDE: (usize, usize) = (16, 32);
+
+/// The tensors of quantized weights with one scale per expert, rowwise.
+fn quantized() -> File {
+    let (rows, columns) = WIDE;
+    let scales = |name| (format!("{PREFIX}weight.{name}"), F32, vec![EXPERTS]);
+    let data = (format!("{PREFIX}weight.rowwise.data"), F8_E4M3, vec![EXPERTS, rows, columns]);
+    vec![data, scales("rowwise.scale_inv"), scales("scale")]
+}
+
+/// What their file says of them, one text replaced by another.
+fn described(from: &str, to: &str) -> Option<(String, String)> {
+    let (rows, columns) = WIDE;
+    let text = format!(
+        r#"{{"version":1,"groups":{EXPERTS},"rows":{rows},"columns":{columns},"format":"fp8",
+        "dtype":"e4m3","blocks":"tensor","rowwise":"codes","columnwise":null,"shared":[],
+        "scale":true}}"#
+    );
+    assert!(text.contains(from), "{from}");
+    Some((format!("{PREFIX}weight.quantized"), text.replace(from, to)))
+}
+
+fn quantized_spec(blocks: Blocks) -> QuantizedSpec {
+    let (rows, columns) = WIDE;
+    QuantizedSpec {
+        groups: EXPERTS,
+        source: SourceShape::Weights { rows, columns },
+        format: Format::fp8(DType::E4m3, blocks),
+        rowwise: Some(Form::Codes),
+        columnwise: None,
+    }
+}
+
+/// Attempts to load quantized weights from a file with a change.
+fn load_quantized(
+    stream: &Stream,
+    metadata: Option<(String, String)>,
+    change: impl FnOnce(&mut File),
+) -> Result<QuantizedTensor> {
+    let mut file = quantized();
+    change(&mut file);
+    let bytes = bytes_with(&file, metadata);
+    let (tensors, metadata) = (checkpoint::open(&bytes)?, checkpoint::metadata(&bytes)?);
+    checkpoint::load_quantized(stream, &tensors, &metadata, PREFIX)
+}
+
+/// The same into memory on the device of `own`.
+fn load_quantized_into(stream: &Stream, own: &Stream, blocks: Blocks) -> Result<()> {
+    let bytes = bytes_with(&quantized(), described("", ""));
+    let (tensors, metadata) = (checkpoint::open(&bytes)?, checkpoint::metadata(&bytes)?);
+    let mut weights = QuantizedTensor::empty(own, quantized_spec(blocks))?;
+    checkpoint::load_quantized_into(stream, &tensors, &metadata, PREFIX, &mut weights)
+}
+
+pub(crate) const QUANTIZED: &[Refusal] = &[
+    ("quantized weights that nothing describes", "weight.quantized are missing", INVALID, |s| {
+        load_quantized(s, None, |_| ()).map(drop)
+    }),
+    ("quantized weights without scales", "rowwise.scale_inv is missing", INVALID, |s| {
+        load_quantized(s, described("", ""), |file| remove(file, "weight.rowwise.scale_inv"))
+            .map(drop)
+    }),
+    ("a copy that is not described", "columnwise.data was found", INVALID, |s| {
+        load_quantized(s, described("", ""), |file| {
+            add(file, "weight.columnwise.data", &[EXPERTS]);
+        })
+        .map(drop)
+    }),
+    ("a copy that is not there", "columnwise.data is missing", INVALID, |s| {
+        let described = described(r#""columnwise":null"#, r#""columnwise":"codes""#);
+        load_quantized(s, described, |_| ()).map(drop)
+    }),
+    ("codes of another FP8", "rowwise.data: element type F8_E5M2", INVALID, |s| {
+        load_quantized(s, described("", ""), |file| {
+            entry(file, "weight.rowwise.data").1 = F8_E5M2;
+        })
+        .map(drop)
+    }),
+    ("codes of other sizes", "rowwise.data: shape [8, 16, 32]", INVALID, |s| {
+        load_quantized(s, described(r#""rows":16"#, r#""rows":32"#), |_| ()).map(drop)
+    }),
+    ("scales of other blocks", "rowwise.scale_inv: shape [8]", INVALID, |s| {
+        let described = described(r#""scale":true"#, r#""scale":false"#);
+        let described = described.map(|(key, text)| (key, text.replace("tensor", "1x128")));
+        load_quantized(s, described, |file| remove(file, "weight.scale")).map(drop)
+    }),
+    ("a format that there is not", "format is \"fp6\"", INVALID, |s| {
+        load_quantized(s, described("fp8", "fp6"), |_| ()).map(drop)
+    }),
+    ("a description that is cut short", "no JSON object", INVALID, |s| {
+        load_quantized(s, described("}", ""), |_| ()).map(drop)
+    }),
+    ("a description of a later version", "of version 2", Error::is_unsupported, |s| {
+        load_quantized(s, described(r#""version":1"#, r#""version":2"#), |_| ()).map(drop)
+    }),
+    ("quantized weights for a plain layer", "read them with load_quantized", INVALID, |s| {
+        load_bytes(s, &bytes_with(&quantized(), described("", "")), config(), false)
+    }),
+    ("quantized weights into other blocks", "are needed", INVALID, |s| {
+        load_quantized_into(s, s, Blocks::Square)
+    }),
+    ("quantized weights of a file, for another layer", "quantized weights: ", INVALID, |s| {
+        let (groups, (out_features, in_features)) = (EXPERTS - 1, WIDE);
+        let config = Config { groups, in_features, out_features, dtype: DType::Bf16 };
+        let recipe = LayerRecipe::new(s, config, Recipe::Current(CurrentScaling::default()))?;
+        recipe.with_weights(load_quantized(s, described("", ""), |_| ())?).map(drop)
+    }),
+    ("quantized tokens in a checkpoint", "only weights are saved", INVALID, |s| {
+        let tokens = SourceShape::Tokens { rows: 16, features: 32 };
+        let spec = QuantizedSpec { source: tokens, ..quantized_spec(Blocks::Tensor) };
+        let tokens = QuantizedTensor::empty(s, spec)?;
+        checkpoint::save_quantized(s, &tokens, PREFIX).map(drop)
+    }),
+    #[cfg(feature = "emulator")]
+    ("quantized weights into another device's", "quantized weights lies on", INVALID, |s| {
+        let other = other_device::stream(s).expect("an emulated GPU");
+        load_quantized_into(s, &other, Blocks::Tensor)
+    }),
+    #[cfg(feature = "emulator")]
+    ("saving quantized weights from another device", "tensor lies on", INVALID, |s| {
+        let other = other_device::stream(s).expect("an emulated GPU");
+        let weights = QuantizedTensor::empty(&other, quantized_spec(Blocks::Tensor))?;
+        checkpoint::save_quantized(s, &weights, PREFIX).map(drop)
+    }),
+];
+
+/// Otherwise the tables above might refuse for a reason that it does not name.
 pub(crate) fn files_that_fit(stream: &Stream) -> Result<()> {
     load(stream, packed(), |_| ())?;
     load(stream, discrete(), |_| ())?;
     load_into(stream, &discrete(), &layer(stream, Some(DType::F32))?)?;
+    load_quantized(stream, described("", ""), |_| ())?;
+    load_quantized_into(stream, stream, Blocks::Tensor)?;
     checkpoint::convert(&bytes(&packed()), Naming::DISCRETE, |_| true).map(drop)
 }

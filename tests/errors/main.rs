@@ -398,6 +398,10 @@ const TESTS: &[(&str, Test)] = &[
     #[cfg(feature = "safetensors")]
     ("files that do not hold the layer are refused", |e, s| refused(checkpoint::CHECKPOINTS, e, s)),
     #[cfg(feature = "safetensors")]
+    ("files that do not hold quantized weights are refused", |e, s| {
+        refused(checkpoint::QUANTIZED, e, s)
+    }),
+    #[cfg(feature = "safetensors")]
     ("files that hold it are not refused", |engine, s| {
         checkpoint::files_that_fit(s).expect(engine)
     }),

@@ -14,6 +14,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("experts: quantized apart, in a layer", |e, s| in_a_layer(s).expect(e)),
     ("experts: quantized apart, to the bit", |e, s| gathered(s).expect(e)),
     ("experts: copies that are held apart stay apart", |e, s| held_apart(s).expect(e)),
+    #[cfg(feature = "safetensors")]
+    ("experts: quantized weights in files", |e, s| in_files(s).expect(e)),
 ];
 
 /// What products of the format read.
@@ -92,7 +94,10 @@ fn bits(stream: &Stream, tensor: &QuantizedTensor) -> Result<Vec<Vec<u32>>> {
 
 fn in_a_layer(stream: &Stream) -> Result<()> {
     for dtype in [DType::Bf16, DType::F32] {
-        for (name, recipe) in recipes() {
+        // One recipe of each kind for the other type, which takes other kernels to the same places.
+        let kinds = ["current", "block", "mxfp8", "nvfp4"];
+        let wanted = |name: &str| dtype == DType::Bf16 || kinds.contains(&name);
+        for (name, recipe) in recipes().into_iter().filter(|(name, _)| wanted(name)) {
             let mut model = Model::new(stream, dtype, 20)?;
             let format = recipe.format(Role::Weight);
             let (own, copies) = (model.recipe(stream, recipe)?, [Some(form(format)); 2]);
@@ -115,6 +120,9 @@ fn in_a_layer(stream: &Stream) -> Result<()> {
             same_results(&format!("{name}, {dtype}"), &got, &want);
 
             // One copy is enough where backward restores it.
+            if dtype != DType::Bf16 || !kinds.contains(&name) {
+                continue;
+            }
             model = Model::new(stream, dtype, 20)?;
             let rowwise = [copies[0], None];
             let experts = apart(stream, &recipe, model.layer.weights(), rowwise)?;
@@ -205,5 +213,57 @@ fn held_apart(stream: &Stream) -> Result<()> {
     let mut destination = blank(stream, GROUPS, format, [Some(Form::Codes); 2])?;
     let error = destination.gather_from(stream, &experts).expect_err("two scales into one");
     assert!(error.is_invalid_argument() && error.to_string().contains("scale_inv"), "{error}");
+    Ok(())
+}
+
+/// A layer that has nothing but a file of its quantized weights, or one of each expert.
+#[cfg(feature = "safetensors")]
+fn in_files(stream: &Stream) -> Result<()> {
+    use grouped_linear::checkpoint::{
+        SavedTensor, load_quantized, load_quantized_into, metadata, open, safetensors,
+        save_quantized,
+    };
+    for (name, recipe) in recipes() {
+        let model = Model::new(stream, DType::Bf16, 24)?;
+        let format = recipe.format(Role::Weight);
+        let copies = [Some(form(format)); 2];
+        let mut packed = blank(stream, GROUPS, format, copies)?;
+        fill(stream, &recipe, model.layer.weights(), &mut packed)?;
+        let (mut tensors, mut entries) = (Vec::<(String, SavedTensor)>::new(), Vec::new());
+        let prefixes = ["all.", "experts.0.", "experts.1.", "experts.2."];
+        for (index, prefix) in prefixes.into_iter().enumerate() {
+            let weights = match index {
+                0 => packed.clone(),
+                _ => packed.group(index - 1)?,
+            };
+            let saved = save_quantized(stream, &weights, prefix)?;
+            tensors.extend(saved.tensors);
+            entries.push(saved.metadata);
+        }
+        let file = safetensors::serialize(tensors, Some(entries.into_iter().collect()));
+        let file = file.expect("a file");
+        let want = bits(stream, &packed)?;
+        let own = model.recipe(stream, recipe)?;
+        let results = own.clone().with_weights(packed)?;
+        let results = model.step(stream, BiasUse::Add, Some(&results))?;
+        model.layer.weights().as_packed().expect("packed").clone().fill_zero(stream)?;
+
+        let (tensors, metadata) = (open(&file)?, metadata(&file)?);
+        let whole = load_quantized(stream, &tensors, &metadata, prefixes[0])?;
+        assert!(bits(stream, &whole)? == want, "{name}: loaded");
+        let mut experts = Vec::new();
+        let one_by_one = blank(stream, GROUPS, format, copies)?;
+        for (expert, prefix) in prefixes[1..].iter().enumerate() {
+            experts.push(load_quantized(stream, &tensors, &metadata, prefix)?);
+            let mut group = one_by_one.group(expert)?;
+            load_quantized_into(stream, &tensors, &metadata, prefix, &mut group)?;
+        }
+        assert!(bits(stream, &one_by_one)? == want, "{name}: loaded one by one");
+        for weights in [whole, one_by_one, QuantizedTensor::gather(stream, &experts)?] {
+            let loaded = own.clone().with_weights(weights)?;
+            let got = model.step(stream, BiasUse::Add, Some(&loaded))?;
+            same_results(name, &got, &results);
+        }
+    }
     Ok(())
 }

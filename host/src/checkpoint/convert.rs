@@ -8,7 +8,7 @@ use safetensors::{SafeTensors, View};
 
 use super::names::{LayerNames, Part};
 use super::stored::Stored;
-use super::{Naming, metadata, open};
+use super::{Naming, metadata_of, open};
 use crate::error::{Error, Result};
 use crate::tensor::ParamLayout;
 
@@ -76,7 +76,7 @@ pub fn convert(
         let (dtype, shape) = (view.dtype(), view.shape().to_vec());
         (name.to_owned(), Piece { dtype, shape, parts: vec![view.data()] })
     }));
-    let file = safetensors::serialize(pieces, metadata(file)?)
+    let file = safetensors::serialize(pieces, metadata_of(file)?)
         .map_err(|error| Error::invalid(format!("checkpoint: it cannot be written: {error}")))?;
     Ok(Conversion { file, layers: layers.keys().map(|&prefix| prefix.to_owned()).collect() })
 }

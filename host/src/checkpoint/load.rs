@@ -121,7 +121,7 @@ impl<'data> StoredLayer<'data> {
         let &Config { groups, in_features, out_features, dtype } = config;
         let names = LayerNames::under(prefix, tensors.names());
         let weights = Stored::read(tensors, prefix, Part::Weights, &names.weights)?
-            .ok_or_else(|| missing(prefix, Part::Weights))?;
+            .ok_or_else(|| missing_weights(tensors, prefix))?;
         weights.check_shape(groups, &[out_features, in_features])?;
         weights.check_dtype(dtype)?;
 
@@ -138,6 +138,17 @@ impl<'data> StoredLayer<'data> {
         }
         Ok(Self { weights, bias })
     }
+}
+
+fn missing_weights(tensors: &SafeTensors<'_>, prefix: &str) -> Error {
+    let quantized = format!("{prefix}weight.");
+    if tensors.names().iter().any(|name| name.starts_with(&quantized)) {
+        return Error::invalid(format!(
+            "checkpoint: neither {prefix}weight nor {prefix}weight0 is there, but {quantized}… are: the \
+             weights are quantized; read them with load_quantized"
+        ));
+    }
+    missing(prefix, Part::Weights)
 }
 
 fn missing(prefix: &str, part: Part) -> Error {

@@ -18,6 +18,8 @@
 //! - [`save`] gives the tensors of a layer to [`safetensors::serialize`] or, with less memory,
 //!   [`safetensors::serialize_to_file`].
 //! - [`convert`] rewrites a whole file under the other naming; it needs no device.
+//! - [`save_quantized`] and [`load_quantized`] are for weights that are quantized already: data,
+//!   scales and magnitudes of each copy as they are, and in the file's [`metadata`] what they are.
 //!
 //! ```
 //! use grouped_linear::checkpoint::{self, Layouts, Naming, safetensors};
@@ -42,8 +44,10 @@
 //! ```
 
 mod convert;
+mod description;
 mod load;
 mod names;
+mod quantized;
 mod save;
 mod stored;
 #[cfg(test)]
@@ -58,6 +62,7 @@ use safetensors::tensor::Metadata;
 
 pub use self::convert::{Conversion, convert};
 pub use self::load::{load, load_into};
+pub use self::quantized::{SavedQuantized, load_quantized, load_quantized_into, save_quantized};
 pub use self::save::{SavedTensor, save};
 use self::stored::broken;
 use crate::error::{Error, Result};
@@ -116,8 +121,26 @@ pub fn open(bytes: &[u8]) -> Result<SafeTensors<'_>> {
     SafeTensors::deserialize(bytes).map_err(broken)
 }
 
-/// The file's metadata that describe no tensor.
-fn metadata(bytes: &[u8]) -> Result<Option<HashMap<String, String>>> {
+/// The metadata of a safetensors file that belong to no tensor, by name: where [`save_quantized`] says
+/// what its tensors are.
+///
+/// ```
+/// use grouped_linear::checkpoint::{self, safetensors::serialize};
+/// let nothing: [(&str, checkpoint::SavedTensor); 0] = [];
+/// let file = serialize(nothing, Some([("step".to_owned(), "7".to_owned())].into()))?;
+/// assert_eq!(checkpoint::metadata(&file)?["step"], "7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The bytes are not a safetensors file, or not all of it.
+pub fn metadata(file: &[u8]) -> Result<HashMap<String, String>> {
+    open(file)?;
+    Ok(metadata_of(file)?.unwrap_or_default())
+}
+
+/// The metadata, where the file has any, be they empty.
+fn metadata_of(bytes: &[u8]) -> Result<Option<HashMap<String, String>>> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
     Ok(header.metadata().clone())
 }

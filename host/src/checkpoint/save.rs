@@ -13,7 +13,7 @@ use super::{Naming, check_byte_order};
 use crate::backend::Stream;
 use crate::error::Result;
 use crate::grouped_linear::GroupedLinear;
-use crate::tensor::{GroupedTensor, ParamLayout};
+use crate::tensor::{GroupedTensor, ParamLayout, Tensor};
 
 /// A copy, in host memory, of a parameter or of one expert's, as [`safetensors::serialize`] takes
 /// it. The experts of one parameter share their memory.
@@ -104,6 +104,16 @@ fn save_part(
         (format!("{prefix}{stem}{group}"), SavedTensor { dtype, shape, bytes, range })
     });
     Ok(saved.collect())
+}
+
+impl SavedTensor {
+    /// A copy of a tensor. Waits for the stream.
+    pub(super) fn of(stream: &Stream, tensor: &Tensor) -> Result<Self> {
+        let mut bytes = vec![0; tensor.byte_len()];
+        tensor.read_bytes(stream, &mut bytes)?;
+        let (dtype, range) = (stored_dtype(tensor.dtype()), 0..bytes.len());
+        Ok(Self { dtype, shape: tensor.shape().to_vec(), bytes: Arc::new(bytes), range })
+    }
 }
 
 impl View for SavedTensor {

@@ -222,11 +222,12 @@ pub(super) fn broken(error: impl std::fmt::Display) -> Error {
     Error::invalid(format!("checkpoint: it is not a whole safetensors file: {error}"))
 }
 
-fn view<'data>(tensors: &SafeTensors<'data>, name: &str) -> Result<TensorView<'data>> {
+pub(super) fn view<'data>(tensors: &SafeTensors<'data>, name: &str) -> Result<TensorView<'data>> {
     tensors.tensor(name).map_err(broken)
 }
 
-fn tensor(name: &str) -> String {
+/// A tensor's name, for messages.
+pub(super) fn tensor(name: &str) -> String {
     format!("checkpoint: tensor {name}")
 }
 

@@ -1,5 +1,7 @@
 //! Files are put together here by hand, tensor by tensor, so that neither direction checks itself.
 
+mod quantized;
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;
@@ -301,7 +303,7 @@ fn metadata_with_many_entries_are_kept() {
     for entries in [None, Some(HashMap::new()), Some(entries)] {
         let file = write(&bits.file("", Naming::PACKED), entries.clone());
         let converted = convert(&file, Naming::DISCRETE, |_| true).unwrap();
-        assert_eq!(metadata(&converted.file).unwrap(), entries);
+        assert_eq!(metadata_of(&converted.file).unwrap(), entries);
     }
 }
 

@@ -12,6 +12,8 @@ pub use self::dtype::{DType, Element};
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
+#[cfg(feature = "safetensors")]
+pub(crate) use self::quantized::{COLUMNWISE, ROWWISE, SCALE, Shared};
 pub use self::quantized::{
     CopySpec, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
 };
