@@ -14,22 +14,22 @@ use ptx_emulator::{Arch, LaunchConfig, Machine, Options};
 use crate::scenarios::INSTRUCTION_LIMIT;
 
 /// Rows of the groups.
-const SPLITS: [usize; 2] = [12, 9];
+pub const SPLITS: [usize; 2] = [12, 9];
 /// All of them.
-const ROWS: usize = 21;
+pub const ROWS: usize = 21;
 /// The reduction of fprop and dgrad.
 const REDUCTION: usize = 8;
 /// Rows of a weight gradient.
-const GRADIENT_ROWS: usize = 72;
+pub const GRADIENT_ROWS: usize = 72;
 
 /// Factors of the groups' products; what they and those of rows are multiplied by is rounded, so that
 /// the order shows.
-const ALPHA: [f32; 2] = [0.7, 2.9];
+pub const ALPHA: [f32; 2] = [0.7, 2.9];
 /// What the factors of rows are multiplied by.
 const ROW_SCALE_FACTOR: f32 = 1.0 / 2688.0;
 
 /// A map that no kernel looks at.
-const NO_MAP: TensorMap = TensorMap([0; 16]);
+pub const NO_MAP: TensorMap = TensorMap([0; 16]);
 
 /// What is launched.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub struct Biased {
 }
 
 /// A small whole number; all sums of products of two are exact.
-fn number(seed: usize, index: usize) -> f32 {
+pub fn number(seed: usize, index: usize) -> f32 {
     ((index * 7 + index / 5 + seed * 3) % 5) as f32 - 2.0
 }
 
@@ -60,7 +60,7 @@ fn row_scale(row: usize) -> f32 {
     (row * 37 % 64) as f32 * 7.1 + 0.3
 }
 
-fn bytes(dtype: ElementType, values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+pub fn bytes(dtype: ElementType, values: impl IntoIterator<Item = f32>) -> Vec<u8> {
     let values = values.into_iter();
     match dtype {
         ElementType::Bf16 => values.flat_map(|v| bf16::from_f32(v).to_le_bytes()).collect(),
@@ -72,11 +72,11 @@ fn bytes(dtype: ElementType, values: impl IntoIterator<Item = f32>) -> Vec<u8> {
     }
 }
 
-fn size(dtype: ElementType) -> usize {
+pub fn size(dtype: ElementType) -> usize {
     if dtype == ElementType::F32 { 4 } else { 2 }
 }
 
-fn place(machine: &mut Machine, bytes: &[u8]) -> Result<u64, String> {
+pub fn place(machine: &mut Machine, bytes: &[u8]) -> Result<u64, String> {
     let address = machine.allocate(bytes.len() as u64).map_err(|error| error.to_string())?;
     machine.write(address, bytes).map_err(|error| error.to_string())?;
     Ok(address)

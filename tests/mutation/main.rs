@@ -4,17 +4,26 @@
 //! `cargo test --test mutation` runs a sample, `cargo test --release --test mutation --
 //! --include-ignored` every mutant, and a word after that only those whose names have it.
 //! Comparisons that are off by one run only if asked for, by the word `edge`; many of them cannot
-//! be noticed, so they are counted and never fail.
+//! be noticed, so they are counted and never fail. `GROUPED_LINEAR_MUTANTS=200` before it runs so
+//! many of each module, drawn at random.
 
 mod bad_splits;
 mod biased;
+mod biased_fp8;
+mod companions;
+mod low_precision;
 mod mutant;
+mod padding;
+mod products;
+mod scaling;
 mod scenarios;
 mod segments;
 mod survivors;
+mod survivors_low_precision;
 mod tables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,14 +33,52 @@ use ptx_emulator::mutation::{Purpose, sites};
 
 use crate::mutant::{Family, Mutant, SEEDS, Verdict};
 
-/// The shipped modules. Each is a family of kernels.
-const MODULES: &[(&str, &str)] = &[
-    ("gemm_bf16", include_str!("../../host/ptx/sm_90a/gemm_bf16.ptx")),
-    ("gemm_f16", include_str!("../../host/ptx/sm_90a/gemm_f16.ptx")),
-    ("quantize", include_str!("../../host/ptx/sm_90a/quantize.ptx")),
-    ("reduce", include_str!("../../host/ptx/sm_90a/reduce.ptx")),
-    ("setup", include_str!("../../host/ptx/sm_90a/setup.ptx")),
-    ("simt", include_str!("../../host/ptx/sm_90a/simt.ptx")),
+/// The shipped modules, each a family of kernels, and the kernels that the sample is taken from; none:
+/// from all. The modules of low precision have the same kernel for many types.
+const MODULES: &[(&str, &str, &[&str])] = &[
+    ("gemm_bf16", include_str!("../../host/ptx/sm_90a/gemm_bf16.ptx"), &[]),
+    ("gemm_f16", include_str!("../../host/ptx/sm_90a/gemm_f16.ptx"), &[]),
+    (
+        "gemm_fp8_block",
+        include_str!("../../host/ptx/sm_90a/gemm_fp8_block.ptx"),
+        &["gemm_fp8_reduction_vector_vector_e5m2"],
+    ),
+    (
+        "gemm_fp8_block_mixed",
+        include_str!("../../host/ptx/sm_90a/gemm_fp8_block_mixed.ptx"),
+        &["gemm_fp8_rows_square_vector_e4m3"],
+    ),
+    (
+        "gemm_fp8_tensor",
+        include_str!("../../host/ptx/sm_90a/gemm_fp8_tensor.ptx"),
+        &["gemm_fp8_rows_tensor_fast_e4m3"],
+    ),
+    ("pad", include_str!("../../host/ptx/sm_90a/pad.ptx"), &["pad_rows"]),
+    ("quantize", include_str!("../../host/ptx/sm_90a/quantize.ptx"), &[]),
+    ("quantize_fp8", include_str!("../../host/ptx/sm_90a/quantize_fp8.ptx"), &["group_scales"]),
+    (
+        "quantize_fp8_rows",
+        include_str!("../../host/ptx/sm_90a/quantize_fp8_rows.ptx"),
+        &["quantize_square_rows"],
+    ),
+    (
+        "quantize_mxfp8",
+        include_str!("../../host/ptx/sm_90a/quantize_mxfp8.ptx"),
+        &["quantize_mxfp8_bf16"],
+    ),
+    (
+        "quantize_nvfp4",
+        include_str!("../../host/ptx/sm_90a/quantize_nvfp4.ptx"),
+        &["quantize_nvfp4_lines_bf16"],
+    ),
+    (
+        "quantize_nvfp4_general",
+        include_str!("../../host/ptx/sm_90a/quantize_nvfp4_general.ptx"),
+        &["quantize_nvfp4_general_f16"],
+    ),
+    ("reduce", include_str!("../../host/ptx/sm_90a/reduce.ptx"), &[]),
+    ("setup", include_str!("../../host/ptx/sm_90a/setup.ptx"), &[]),
+    ("simt", include_str!("../../host/ptx/sm_90a/simt.ptx"), &[]),
 ];
 
 /// Of each purpose in each family the sample has this many mutants, if there are as many.
@@ -57,7 +104,8 @@ fn main() -> ExitCode {
     let tallies = Arc::new(Mutex::new(Tallies::new()));
     let mut trials = Vec::new();
     let mut unsampled = 0;
-    for &(name, text) in MODULES {
+    let random = std::env::var("GROUPED_LINEAR_MUTANTS").ok().and_then(|count| count.parse().ok());
+    for &(name, text, sampled) in MODULES {
         let module = match Module::parse(text) {
             Ok(module) => Arc::new(module),
             Err(error) => {
@@ -66,7 +114,8 @@ fn main() -> ExitCode {
             }
         };
         let family = Arc::new(Family { name, module });
-        trials.extend(unbroken(&family, whole));
+        let is_sampled_from = |kernel: &str| sampled.is_empty() || sampled.contains(&kernel);
+        trials.extend(unbroken(&family, whole, is_sampled_from));
         let mut seen: BTreeMap<Purpose, Vec<Mutant>> = BTreeMap::new();
         for site in sites(&family.module) {
             if site.purpose == Purpose::Edge && !edges {
@@ -75,12 +124,19 @@ fn main() -> ExitCode {
             let mutant = Mutant { family: family.clone(), site };
             seen.entry(mutant.site.purpose).or_default().push(mutant);
         }
+        let drawn = random.filter(|_| whole).map(|count| drawn(seen.values().flatten(), count));
         for mutants in seen.into_values() {
-            let noticeable = mutants.iter().filter(|mutant| mutant.reason().is_none()).count();
+            let is_noticeable =
+                |mutant: &Mutant| mutant.reason().is_none() && is_sampled_from(&mutant.site.name);
+            let noticeable = mutants.iter().filter(|mutant| is_noticeable(mutant)).count();
             let mut index = 0;
             for mutant in mutants {
-                let sampled = mutant.reason().is_none() && is_sampled(index, noticeable);
-                index += usize::from(mutant.reason().is_none());
+                if drawn.as_ref().is_some_and(|drawn| !drawn.contains(&mutant.to_string())) {
+                    unsampled += 1;
+                    continue;
+                }
+                let sampled = is_noticeable(&mutant) && is_sampled(index, noticeable);
+                index += usize::from(is_noticeable(&mutant));
                 if !sampled && !whole {
                     unsampled += 1;
                     continue;
@@ -100,6 +156,19 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
+/// So many mutants at random, the same at every run of a build: the first ones in the order of a
+/// hash of their names.
+fn drawn<'a>(mutants: impl Iterator<Item = &'a Mutant>, count: usize) -> BTreeSet<String> {
+    let hashed = mutants.map(|mutant| {
+        let name = mutant.to_string();
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        (hasher.finish(), name)
+    });
+    let hashed: BTreeMap<u64, String> = hashed.collect();
+    hashed.into_values().take(count).collect()
+}
+
 /// Evenly spread, the same at every run.
 fn is_sampled(index: usize, count: usize) -> bool {
     let size = SAMPLE.min(count);
@@ -108,9 +177,14 @@ fn is_sampled(index: usize, count: usize) -> bool {
 
 /// Kernels that nobody broke must pass, or what is said of mutants is void. With the sample they
 /// run under one seed.
-fn unbroken(family: &Arc<Family>, whole: bool) -> Vec<Trial> {
+fn unbroken(
+    family: &Arc<Family>,
+    whole: bool,
+    is_sampled_from: impl Fn(&str) -> bool,
+) -> Vec<Trial> {
     let seeds = if whole { SEEDS } else { &SEEDS[..1] };
     let kernels = family.module.entries().map(|entry| entry.name.clone());
+    let kernels = kernels.filter(|kernel| whole || is_sampled_from(kernel));
     kernels
         .map(|kernel| {
             let family = family.clone();

@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use ptx_emulator::Module;
-use ptx_emulator::module::{Instruction, Item, Opcode};
+use ptx_emulator::module::{Instruction, Opcode};
 use ptx_emulator::mutation::{Purpose, Site};
 
+use crate::companions::only;
 use crate::scenarios::of_kernel;
 use crate::survivors::SURVIVORS;
+use crate::survivors_low_precision::LOW_PRECISION;
 
 /// Seeds of the scheduler.
 pub const SEEDS: &[u64] = &[1, 2, 3, 4, 5];
@@ -63,7 +65,8 @@ impl Mutant {
     /// Why it is right that nobody notices, if the list says so.
     pub fn reason(&self) -> Option<&'static str> {
         let own = self.to_string();
-        let group = SURVIVORS.iter().find(|group| group.mutants.contains(&own.as_str()));
+        let mut groups = SURVIVORS.iter().chain(LOW_PRECISION);
+        let group = groups.find(|group| group.mutants.contains(&own.as_str()));
         group.map(|group| group.reason)
     }
 
@@ -120,19 +123,4 @@ fn kind_of(text: &str) -> Kind {
     } else {
         Kind::Wrong
     }
-}
-
-/// The module without the kernels that do not run together with one of its kernels: what is not
-/// there need not be loaded thousands of times.
-fn only(kernel: &str, module: &Module) -> Module {
-    let mut module = module.clone();
-    if !kernel.starts_with("gemm") {
-        return module;
-    }
-    let functions = &module.functions;
-    module.items.retain(|item| match item {
-        Item::Function(index) => functions.get(*index).is_none_or(|own| own.name == kernel),
-        _ => true,
-    });
-    module
 }

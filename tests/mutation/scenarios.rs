@@ -11,6 +11,11 @@ use grouped_linear_kernels::abi::{ElementType, Pass};
 
 use crate::bad_splits::BadSplits;
 use crate::biased::Biased;
+use crate::biased_fp8::BiasedFp8;
+use crate::companions;
+use crate::low_precision;
+use crate::padding::Padded;
+use crate::scaling::Scaling;
 use crate::segments;
 use crate::tables::Tables;
 
@@ -30,6 +35,10 @@ pub enum Scenario {
     /// A case in low precision: groups that are padded, scales of operands, tables with columns of
     /// tiles.
     LowPrecision(LowPrecisionCase),
+    /// Rows of any length, padded and restored.
+    Padded(Padded),
+    /// Scales of magnitudes that no case has.
+    Scaling(Scaling),
     /// Splits in device memory that are wrong.
     Bad(BadSplits),
     /// `dbias_partial` on a grid of its own: so many blocks share the segments. Through the library
@@ -37,6 +46,8 @@ pub enum Scenario {
     Segments(u32),
     /// A product with a bias or factors of rows that the library would not give it.
     Biased(Biased),
+    /// The same, of FP8 operands.
+    BiasedFp8(BiasedFp8),
     /// A set-up of operands that the library does not describe.
     Tables(Tables),
 }
@@ -52,6 +63,7 @@ impl Scenario {
             options.seed = seed;
             options.instruction_limit = Some(INSTRUCTION_LIMIT);
             options.replaced_modules = vec![(module.to_owned(), text.to_owned())];
+            options.replaced_modules.extend_from_slice(companions::beside(module));
             Device::emulated_with(options).map_err(|error| error.to_string())
         };
         match self {
@@ -61,8 +73,11 @@ impl Scenario {
             },
             Self::Cast(case) => run_cast(case, &device()?),
             Self::LowPrecision(case) => run_low_precision(case, &device()?),
+            Self::Padded(padded) => padded.run(&device()?),
+            Self::Scaling(scaling) => scaling.run(&device()?),
             Self::Bad(bad) => bad.run(&device()?),
             Self::Segments(blocks) => segments::run(text, seed, *blocks),
+            Self::BiasedFp8(biased) => biased.run(text, seed),
             Self::Biased(biased) => biased.run(text, seed),
             Self::Tables(tables) => tables.run(text, seed),
         }
@@ -70,13 +85,13 @@ impl Scenario {
 }
 
 /// The first case in low precision whose name contains all of these.
-fn low_precision(parts: &[&str]) -> Option<Scenario> {
+fn named(parts: &[&str]) -> Option<Scenario> {
     let mut cases = low_precision_cases().into_iter();
-    let named = |case: &LowPrecisionCase| {
+    let is_named = |case: &LowPrecisionCase| {
         let name = case.to_string();
         parts.iter().all(|part| name.contains(part))
     };
-    cases.find(named).map(Scenario::LowPrecision)
+    cases.find(is_named).map(Scenario::LowPrecision)
 }
 
 /// A plain case; the lists below vary it.
@@ -125,7 +140,7 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             return cases.chain([1, 2, 3, 7].map(Scenario::Segments)).collect();
         }
         "dbias_reduce" => {
-            let several_columns_of_tiles = low_precision(&["x 208", "db f32 Add"]);
+            let several_columns_of_tiles = named(&["x 208", "db f32 Add"]);
             let cases = dbias().into_iter().map(Scenario::Case);
             return cases.chain(several_columns_of_tiles).collect();
         }
@@ -134,13 +149,13 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
         "cast_f16" => return casts(F16),
         "pointer_setup" => {
             // Groups padded to 128 and to 48 rows, and scales of both operands.
-            let padded = low_precision(&["quantize Tokens(Many", "Tensor"]);
-            let scaled = low_precision(&["Wgrad Edges", "Tensor"]);
+            let padded = named(&["quantize Tokens(Many", "Tensor"]);
+            let scaled = named(&["Wgrad Edges", "Tensor"]);
             let tables = [(true, [true, true]), (false, [true, false]), (true, [false, true])];
             let tables = tables.map(|(padded, scaled)| Scenario::Tables(Tables { padded, scaled }));
             return setup().into_iter().chain(padded).chain(scaled).chain(tables).collect();
         }
-        _ => Vec::new(),
+        _ => return low_precision::of_kernel(name),
     };
     let mut all: Vec<Scenario> = cases.into_iter().map(Scenario::Case).collect();
     let types = [(Bf16, ElementType::Bf16), (F16, ElementType::F16), (F32, ElementType::F32)];
@@ -195,7 +210,7 @@ fn more_blocks_than_tiles(operands: DType) -> Scenario {
 }
 
 /// Widths of an output, one that ends in each slab of 32 columns.
-const WIDTHS: [usize; 8] = [16, 48, 80, 112, 144, 176, 208, 240];
+pub const WIDTHS: [usize; 8] = [16, 48, 80, 112, 144, 176, 208, 240];
 
 /// What the epilogue of a product can do, on outputs whose last columns fall on all runs of a
 /// chunk.

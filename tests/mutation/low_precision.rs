@@ -1,0 +1,381 @@
+//! Scenarios of the kernels of low precision.
+
+use grouped_linear::conformance::{
+    Layout, LowPrecisionCase, QuantizeCase, RowPattern, SourceCase, SplitSource,
+};
+use grouped_linear::recipe::{
+    BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, ScaleRule, Scope, Transform,
+};
+use grouped_linear::{Accumulate, DType, Form};
+
+use crate::biased_fp8;
+use crate::padding::Padded;
+use crate::products;
+use crate::scaling::Scaling;
+use crate::scenarios::Scenario;
+
+use BlockShape::{Line, Square};
+use DType::{Bf16, E4m3, E5m2, F16, F32};
+use RowPattern::{AllEmpty, Drawn, Listed, Sparse};
+use SourceCase::{Tokens, Weights};
+
+/// The scenarios that reach a kernel; none if it is not one of low precision.
+pub fn of_kernel(name: &str) -> Vec<Scenario> {
+    if let Some(product) = name.strip_prefix("gemm_fp8_") {
+        let cases = products::of_kernel(product).into_iter().map(LowPrecisionCase::Product);
+        let biased = biased_fp8::of_kernel(name).map(Scenario::BiasedFp8);
+        return cases.map(Scenario::LowPrecision).chain(biased).collect();
+    }
+    let cases = match name {
+        "amax_tiles" | "group_scales" => {
+            let peaks = [Bf16, F16, F32]
+                .map(|dtype| Scaling::Peak(dtype, 3.0, Blocks::Tensor, [true, false]));
+            let margins = [-126, -3, 3, 126].map(Scaling::Margin);
+            let scalings = peaks.into_iter().chain(margins).map(Scenario::Scaling);
+            return per_tensor().into_iter().map(quantize_scenario).chain(scalings).collect();
+        }
+        "quantize_tensor" => per_tensor(),
+        "quantize_tensor_rows" => rows_alone(Blocks::Tensor),
+        "quantize_vector_rows" => rows_alone(Blocks::Vector),
+        "quantize_square_rows" => {
+            let subnormal =
+                Scenario::Scaling(Scaling::Peak(Bf16, 1e-39, Blocks::Square, [true, false]));
+            let cases = rows_alone(Blocks::Square).into_iter().map(quantize_scenario);
+            return cases.chain([subnormal]).collect();
+        }
+        "quantize_vector" => fp8(Blocks::Vector),
+        "quantize_square" => {
+            // A subnormal number.
+            let peaks =
+                [Bf16, F32].map(|dtype| Scaling::Peak(dtype, 1e-39, Blocks::Square, [true; 2]));
+            let scalings = peaks.into_iter().map(Scenario::Scaling);
+            return fp8(Blocks::Square)
+                .into_iter()
+                .map(quantize_scenario)
+                .chain(scalings)
+                .collect();
+        }
+        "dequantize" => [Blocks::Tensor, Blocks::Vector, Blocks::Square]
+            .into_iter()
+            .flat_map(|blocks| restored(Format::fp8(E4m3, blocks), Format::fp8(E5m2, blocks)))
+            .collect(),
+        "pad_rows" | "unpad_rows" => {
+            let rows = [(Bf16, 1), (Bf16, 33), (F32, 3), (F16, 70)];
+            let rows = rows.map(|(dtype, columns)| Scenario::Padded(Padded { dtype, columns }));
+            return padded().into_iter().map(quantize_scenario).chain(rows).collect();
+        }
+        _ => micro(name),
+    };
+    cases.into_iter().map(quantize_scenario).collect()
+}
+
+fn quantize_scenario(case: QuantizeCase) -> Scenario {
+    Scenario::LowPrecision(LowPrecisionCase::Quantize(case))
+}
+
+const ANY: ScaleRule = ScaleRule { power_of_two: false, epsilon: 0.0 };
+
+/// Two tiles, an empty group, and rows of nobody.
+const fn plain(format: Format) -> QuantizeCase {
+    QuantizeCase {
+        source: Tokens(Listed(&[35, 0, 130, 1]), 3),
+        columns: 144,
+        input: Bf16,
+        format,
+        copies: [true, true],
+        form: Form::Codes,
+        scale: ANY,
+        history: None,
+        dbias: None,
+        flag: None,
+        splits: SplitSource::DeviceI64,
+        four_over_six: None,
+        stochastic: false,
+    }
+}
+
+/// More tiles below one another than a band has, beside others.
+const TALL: SourceCase = Tokens(Listed(&[2200, 5]), 0);
+/// A group of zeros, one of subnormal numbers, and one of large ones, if there are few columns.
+const KINDS: SourceCase = Tokens(Listed(&[96, 32, 32, 32, 40]), 9);
+
+/// So many groups that a warp that looks for the last one would look behind the table otherwise, which
+/// ends where its memory does but for 4 bytes.
+const MANY_GROUPS: SourceCase = Tokens(Sparse(331), 0);
+
+/// Numbers of every kind in blocks of 32, if there are 704 columns; several tiles for a block of
+/// threads.
+const MANY_KINDS: SourceCase = Tokens(Listed(&[130, 90]), 1);
+
+/// What every quantizer of FP8 can be asked for, from every type: the kernels have each on its own.
+fn fp8(blocks: Blocks) -> Vec<QuantizeCase> {
+    let sums = Some((F32, Accumulate::Overwrite));
+    let mut all = Vec::new();
+    for (index, input) in [Bf16, F16, F32].into_iter().enumerate() {
+        let [format, other] = match index {
+            1 => [E5m2, E4m3],
+            _ => [E4m3, E5m2],
+        };
+        let layout = [Layout::Packed, Layout::Discrete][index % 2];
+        let own = QuantizeCase { input, ..plain(Format::fp8(format, blocks)) };
+        let other = QuantizeCase { format: Format::fp8(other, blocks), ..own };
+        let power_of_two = index != 2;
+        all.extend([
+            own,
+            QuantizeCase { columns: 272, dbias: sums, ..other },
+            QuantizeCase { source: Weights(layout, 3, 144), columns: 272, ..own },
+            QuantizeCase { source: KINDS, columns: 48, ..other },
+            QuantizeCase { source: TALL, ..own },
+            QuantizeCase { columns: 16, copies: [true, false], dbias: sums, ..other },
+            QuantizeCase { columns: 32, copies: [false, true], ..own },
+            QuantizeCase { source: Tokens(AllEmpty, 5), ..own },
+            QuantizeCase { scale: ScaleRule { epsilon: 0.5, power_of_two }, ..own },
+        ]);
+    }
+    let own = plain(Format::fp8(E4m3, blocks));
+    all.extend([
+        QuantizeCase { flag: Some(1), ..own },
+        QuantizeCase { source: Weights(Layout::Packed, 3, 80), copies: [false, true], ..own },
+        QuantizeCase { source: Tokens(Drawn(70), 5), columns: 48, ..own },
+    ]);
+    all
+}
+
+/// A rowwise copy alone, of 16-bit elements.
+fn rows_alone(blocks: Blocks) -> Vec<QuantizeCase> {
+    let mut all = Vec::new();
+    for (index, input) in [Bf16, F16].into_iter().enumerate() {
+        let [format, other] = if index == 0 { [E4m3, E5m2] } else { [E5m2, E4m3] };
+        let layout = [Layout::Packed, Layout::Discrete][index];
+        let copies = [true, false];
+        let own = QuantizeCase { input, copies, ..plain(Format::fp8(format, blocks)) };
+        let other = QuantizeCase { format: Format::fp8(other, blocks), ..own };
+        all.extend([
+            own,
+            QuantizeCase { columns: 272, ..other },
+            QuantizeCase { source: Weights(layout, 3, 144), columns: 272, ..own },
+            QuantizeCase { source: KINDS, columns: 48, ..other },
+            QuantizeCase { source: TALL, columns: 16, ..own },
+            QuantizeCase { source: Tokens(AllEmpty, 5), ..own },
+            QuantizeCase { source: Tokens(Drawn(70), 5), columns: 48, ..own },
+            QuantizeCase { source: MANY_GROUPS, columns: 16, ..own },
+            QuantizeCase { scale: ScaleRule { epsilon: 0.5, power_of_two: true }, ..own },
+        ]);
+        if blocks == Blocks::Tensor {
+            all.push(QuantizeCase { history: Some(4), ..own });
+        }
+    }
+    all.push(QuantizeCase { flag: Some(1), ..all[0] });
+    all
+}
+
+/// With histories, too.
+fn per_tensor() -> Vec<QuantizeCase> {
+    let mut all = fp8(Blocks::Tensor);
+    let own = plain(Format::fp8(E5m2, Blocks::Tensor));
+    for (steps, input) in [(1, Bf16), (4, F16), (4, F32)] {
+        all.push(QuantizeCase { history: Some(steps), input, ..own });
+        let source = Weights(Layout::Packed, 4, 80);
+        all.push(QuantizeCase { history: Some(steps), copies: [false, true], source, ..own });
+    }
+    all
+}
+
+/// Copies that are taken back.
+fn restored(format: Format, other: Format) -> Vec<QuantizeCase> {
+    let own = plain(format);
+    vec![
+        own,
+        QuantizeCase { format: other, columns: 272, source: Tokens(Drawn(70), 5), ..own },
+        QuantizeCase { source: TALL, ..own },
+        // More blocks than tiles.
+        QuantizeCase { source: Tokens(Listed(&[1]), 700), columns: 32, ..own },
+        QuantizeCase { source: Weights(Layout::Packed, 2, 160), ..own },
+        QuantizeCase { source: Weights(Layout::Discrete, 3, 96), columns: 288, ..own },
+    ]
+}
+
+fn padded() -> Vec<QuantizeCase> {
+    let own = plain(Format::fp8(E4m3, Blocks::Vector));
+    vec![
+        QuantizeCase { columns: 16, ..own },
+        QuantizeCase { input: F32, columns: 1040, source: Tokens(Listed(&[3, 0, 50]), 7), ..own },
+        QuantizeCase { source: Tokens(Drawn(70), 5), columns: 48, ..own },
+        QuantizeCase { source: Tokens(Listed(&[513, 70]), 0), columns: 32, ..own },
+        QuantizeCase { source: Tokens(AllEmpty, 3), columns: 32, ..own },
+    ]
+}
+
+/// The type of a kernel's source.
+fn input(name: &str) -> DType {
+    match name.rsplit('_').next() {
+        Some("f16") => F16,
+        Some("f32") => F32,
+        _ => Bf16,
+    }
+}
+
+/// MXFP8 and NVFP4.
+fn micro(name: &str) -> Vec<QuantizeCase> {
+    let input = input(name);
+    let cases = match name {
+        "mxfp8_dequantize" | "swizzle_scales" => {
+            let format = |dtype, blocks| Format::Mxfp8 { dtype, blocks };
+            let mut all = restored(format(E4m3, Line), format(E5m2, Square));
+            let swizzled: Vec<QuantizeCase> =
+                all.iter().map(|case| QuantizeCase { form: Form::Swizzled, ..*case }).collect();
+            all.extend(swizzled);
+            if name == "mxfp8_dequantize" {
+                all.push(QuantizeCase { form: Form::Exact, ..all[0] });
+            }
+            all.extend(restored(Format::Nvfp4(Nvfp4Format::LINES), nvfp4_squares()));
+            all
+        }
+        "nvfp4_dequantize" => {
+            let rows = Nvfp4Format { scope: Scope::Row, ..Nvfp4Format::LINES };
+            let rows = plain(Format::Nvfp4(rows));
+            let mut all = restored(Format::Nvfp4(Nvfp4Format::LINES), nvfp4_squares());
+            all.push(QuantizeCase { copies: [true, false], ..rows });
+            let lines = all[0];
+            all.push(QuantizeCase { form: Form::Swizzled, ..lines });
+            all.push(QuantizeCase { form: Form::Exact, ..lines });
+            all
+        }
+        _ if name.starts_with("quantize_mxfp8") => mxfp8(),
+        _ if name.starts_with("quantize_nvfp4_lines") => lines(false),
+        _ if name.starts_with("quantize_nvfp4_squares") => squares(),
+        _ if name.starts_with("quantize_nvfp4_general") => general(input),
+        "nvfp4_row_amax" => rows(),
+        _ if name == "nvfp4_group_amax" || name.starts_with("nvfp4_tile_amax") => {
+            let more = [(Tokens(Drawn(60), 5), 32), (Tokens(Listed(&[1]), 700), 16)];
+            let own = plain(Format::Nvfp4(Nvfp4Format {
+                transform: Transform::Hadamard,
+                ..Nvfp4Format::LINES
+            }));
+            let more = more.map(|(source, columns)| QuantizeCase {
+                source,
+                columns,
+                copies: [false, true],
+                form: Form::Exact,
+                ..own
+            });
+            lines(true).into_iter().chain(more).collect()
+        }
+        _ => return Vec::new(),
+    };
+    let multiple = |case: QuantizeCase| QuantizeCase {
+        columns: case.columns.next_multiple_of(case.format.multiple()),
+        ..case
+    };
+    cases.into_iter().map(|case| multiple(QuantizeCase { input, ..case })).collect()
+}
+
+fn nvfp4_squares() -> Format {
+    Format::Nvfp4(Nvfp4Format { blocks: Square, ..Nvfp4Format::LINES })
+}
+
+/// What every quantizer of MXFP8 and NVFP4 can be asked for.
+fn common(format: Format, other: Format) -> Vec<QuantizeCase> {
+    let (own, other) = (plain(format), plain(other));
+    let (exact, swizzled) = (Form::Exact, Form::Swizzled);
+    let sums = Some((F32, Accumulate::Overwrite));
+    vec![
+        QuantizeCase { form: exact, dbias: sums, ..own },
+        own,
+        QuantizeCase { form: swizzled, columns: 288, ..other },
+        QuantizeCase { form: exact, copies: [true, false], columns: 32, ..own },
+        QuantizeCase { form: exact, copies: [false, true], columns: 32, ..other },
+        QuantizeCase { form: swizzled, copies: [true, false], columns: 160, ..own },
+        QuantizeCase { form: swizzled, copies: [false, true], columns: 160, ..own },
+        QuantizeCase { flag: Some(1), ..own },
+        QuantizeCase { source: Tokens(AllEmpty, 5), form: exact, ..own },
+        QuantizeCase { source: Tokens(Drawn(30), 5), columns: 32, ..own },
+        QuantizeCase { source: MANY_KINDS, columns: 704, form: exact, ..own },
+        QuantizeCase { source: Weights(Layout::Packed, 3, 160), columns: 96, ..own },
+        QuantizeCase { source: Weights(Layout::Discrete, 2, 96), form: exact, ..other },
+    ]
+}
+
+/// Both formats and both shapes of blocks: a kernel has a way for each on its own.
+fn mxfp8() -> Vec<QuantizeCase> {
+    let formats = [(E4m3, Line), (E5m2, Square), (E4m3, Square), (E5m2, Line)];
+    let sums = Some((F32, Accumulate::Overwrite));
+    let mut all = Vec::new();
+    for (index, (dtype, blocks)) in formats.into_iter().enumerate() {
+        let own = plain(Format::Mxfp8 { dtype, blocks });
+        let [form, other] = match index % 2 {
+            0 => [Form::Codes, Form::Swizzled],
+            _ => [Form::Swizzled, Form::Codes],
+        };
+        let layout = [Layout::Packed, Layout::Discrete][index / 2];
+        all.extend([
+            QuantizeCase { form, ..own },
+            QuantizeCase { form: Form::Exact, columns: 416, dbias: sums, ..own },
+            QuantizeCase { form: other, columns: 704, source: MANY_KINDS, ..own },
+            QuantizeCase { form: Form::Exact, copies: [index < 2, index >= 2], ..own },
+            QuantizeCase { form: other, copies: [index >= 2, index < 2], columns: 32, ..own },
+            QuantizeCase { form: other, source: Weights(layout, 3, 160), columns: 288, ..own },
+            QuantizeCase { form, source: Tokens(Drawn(30), 5), columns: 32, ..own },
+            QuantizeCase { source: Tokens(AllEmpty, 5), form, ..own },
+        ]);
+        if index == 0 {
+            all.push(QuantizeCase { flag: Some(1), ..own });
+        }
+    }
+    all
+}
+
+fn lines(general: bool) -> Vec<QuantizeCase> {
+    let lines = Nvfp4Format::LINES;
+    let mixed = Nvfp4Format { transform: Transform::Hadamard, ..lines };
+    let mut all = common(Format::Nvfp4(lines), Format::Nvfp4(mixed));
+    let random = QuantizeCase { stochastic: true, ..plain(Format::Nvfp4(mixed)) };
+    all.push(QuantizeCase { form: Form::Exact, ..random });
+    all.push(QuantizeCase { format: Format::Nvfp4(lines), ..random });
+    all.push(QuantizeCase { flag: Some(1), ..random });
+    if general {
+        all.retain(|case| case.form == Form::Exact);
+    }
+    all
+}
+
+fn squares() -> Vec<QuantizeCase> {
+    let squares = Nvfp4Format { blocks: Square, ..Nvfp4Format::LINES };
+    let reduced = Nvfp4Format { bound: ScaleBound::Reduced, ..squares };
+    let mut all = common(Format::Nvfp4(squares), Format::Nvfp4(squares));
+    for (error, form, format) in [
+        (ErrorMeasure::Absolute, Form::Exact, squares),
+        (ErrorMeasure::Squared, Form::Codes, reduced),
+    ] {
+        let own = plain(Format::Nvfp4(format));
+        all.push(QuantizeCase { four_over_six: Some(error), form, ..own });
+    }
+    all
+}
+
+/// Rows with scales of their own.
+fn rows() -> Vec<QuantizeCase> {
+    let lines = Nvfp4Format { scope: Scope::Row, ..Nvfp4Format::LINES };
+    let own = QuantizeCase { copies: [true, false], ..plain(Format::Nvfp4(lines)) };
+    vec![
+        QuantizeCase { form: Form::Exact, ..own },
+        own,
+        QuantizeCase { form: Form::Exact, columns: 288, source: Tokens(Drawn(20), 5), ..own },
+        QuantizeCase { flag: Some(1), ..own },
+        QuantizeCase { four_over_six: Some(ErrorMeasure::Squared), ..own },
+    ]
+}
+
+/// Lines that choose between 6 and 4, rows with scales of their own, and what `lines` has, but for
+/// BF16, which has a kernel of its own for that.
+fn general(input: DType) -> Vec<QuantizeCase> {
+    let format = |bound| Format::Nvfp4(Nvfp4Format { bound, ..Nvfp4Format::LINES });
+    let (full, reduced) = (format(ScaleBound::Full), format(ScaleBound::Reduced));
+    let choosing = common(full, reduced).into_iter().enumerate().map(|(index, case)| {
+        let error = [ErrorMeasure::Absolute, ErrorMeasure::Squared][index % 2];
+        QuantizeCase { four_over_six: Some(error), ..case }
+    });
+    let six = if input == Bf16 { Vec::new() } else { lines(false) };
+    let choosing = choosing.take(if input == Bf16 { usize::MAX } else { 3 });
+    six.into_iter().chain(choosing).chain(rows()).collect()
+}
