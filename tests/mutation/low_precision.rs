@@ -34,7 +34,8 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             let scalings = peaks.into_iter().chain(margins).map(Scenario::Scaling);
             return per_tensor().into_iter().map(quantize_scenario).chain(scalings).collect();
         }
-        "quantize_tensor" => per_tensor(),
+        "quantize_tensor" => of_types(per_tensor(), &[F32]),
+        "quantize_tensor_columns" => of_types(per_tensor(), &[Bf16, F16]),
         "quantize_tensor_rows" => rows_alone(Blocks::Tensor),
         "quantize_vector_rows" => rows_alone(Blocks::Vector),
         "quantize_square_rows" => {
@@ -43,18 +44,10 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             let cases = rows_alone(Blocks::Square).into_iter().map(quantize_scenario);
             return cases.chain([subnormal]).collect();
         }
-        "quantize_vector" => fp8(Blocks::Vector),
-        "quantize_square" => {
-            // A subnormal number.
-            let peaks =
-                [Bf16, F32].map(|dtype| Scaling::Peak(dtype, 1e-39, Blocks::Square, [true; 2]));
-            let scalings = peaks.into_iter().map(Scenario::Scaling);
-            return fp8(Blocks::Square)
-                .into_iter()
-                .map(quantize_scenario)
-                .chain(scalings)
-                .collect();
-        }
+        "quantize_vector" => of_types(fp8(Blocks::Vector), &[F32]),
+        "quantize_vector_columns" => of_types(fp8(Blocks::Vector), &[Bf16, F16]),
+        "quantize_square" => return scaled_squares(F32, &[F32]),
+        "quantize_square_columns" => return scaled_squares(Bf16, &[Bf16, F16]),
         "dequantize" => [Blocks::Tensor, Blocks::Vector, Blocks::Square]
             .into_iter()
             .flat_map(|blocks| restored(Format::fp8(E4m3, blocks), Format::fp8(E5m2, blocks)))
@@ -67,6 +60,19 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
         _ => micro(name),
     };
     cases.into_iter().map(quantize_scenario).collect()
+}
+
+/// Those of a kernel that scales squares: cases of sources of these types, and a subnormal number of the
+/// type `peak`.
+fn scaled_squares(peak: DType, types: &[DType]) -> Vec<Scenario> {
+    let cases = of_types(fp8(Blocks::Square), types).into_iter().map(quantize_scenario);
+    let subnormal = Scaling::Peak(peak, 1e-39, Blocks::Square, [true; 2]);
+    cases.chain([Scenario::Scaling(subnormal)]).collect()
+}
+
+/// Those whose source has one of the types: the kernels divide them among themselves.
+fn of_types(cases: Vec<QuantizeCase>, types: &[DType]) -> Vec<QuantizeCase> {
+    cases.into_iter().filter(|case| types.contains(&case.input)).collect()
 }
 
 fn quantize_scenario(case: QuantizeCase) -> Scenario {

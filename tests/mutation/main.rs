@@ -57,6 +57,11 @@ const MODULES: &[(&str, &str, &[&str])] = &[
     ("quantize", include_str!("../../host/ptx/sm_90a/quantize.ptx"), &[]),
     ("quantize_fp8", include_str!("../../host/ptx/sm_90a/quantize_fp8.ptx"), &["group_scales"]),
     (
+        "quantize_fp8_columns",
+        include_str!("../../host/ptx/sm_90a/quantize_fp8_columns.ptx"),
+        &["quantize_vector_columns"],
+    ),
+    (
         "quantize_fp8_rows",
         include_str!("../../host/ptx/sm_90a/quantize_fp8_rows.ptx"),
         &["quantize_square_rows"],

@@ -1,7 +1,7 @@
 //! Products of FP8 operands: shapes that between them reach every path of a kernel.
 
 use grouped_linear::DType;
-use grouped_linear::conformance::{ProductCase, RowPattern};
+use grouped_linear::conformance::{Layout, ProductCase, RowPattern};
 use grouped_linear::plan::Pass;
 use grouped_linear::recipe::{Accumulation, Blocks, Format};
 
@@ -35,6 +35,7 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
         factors: (1.0, 0.0),
         bias: false,
         four_over_six: false,
+        weights: Layout::Packed,
     };
     let rows = |rows: &'static [usize]| ProductCase { rows: Listed(rows), ..base };
     let mut all = vec![
