@@ -1,0 +1,319 @@
+//! A layer's recipe: what is quantized in forward and backward, what is kept of it, and where.
+
+mod buffers;
+mod prepare;
+mod problems;
+mod states;
+mod tensors;
+
+pub use self::buffers::RecipeBuffers;
+pub use self::prepare::QuantizeWeights;
+pub use self::states::DelayedStates;
+use super::Config;
+use super::delayed_state::DelayedState;
+use super::random::RandomState;
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::recipe::{Format, Recipe, Role, Scope};
+use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, Tensor, check_experts};
+
+/// What forward keeps of the tokens, for the gradient of the weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SavePolicy {
+    /// The quantized copy that the gradient reads: a byte an element of FP8, two of the exact numbers of
+    /// MXFP8 and NVFP4.
+    #[default]
+    Quantized,
+    /// The tokens as they are, which backward quantizes again: no memory, where something else keeps
+    /// them anyway. Not with delayed scaling, whose scales have moved on by then.
+    Original,
+}
+
+/// In which precision backward computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BackwardPrecision {
+    /// The recipe's.
+    #[default]
+    Recipe,
+    /// That of the layer's type, on tokens and weights as they are.
+    High,
+    /// That of the layer's type, on what forward's products read: tokens and weights are kept
+    /// quantized (rowwise), and restored for backward.
+    Dequantized,
+}
+
+/// A recipe for one layer, with what it keeps from step to step. Clones are handles to the same
+/// memory.
+///
+/// ```
+/// use grouped_linear::recipe::CurrentScaling;
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let config = Config { groups: 2, in_features: 32, out_features: 16, dtype: DType::Bf16 };
+/// let ones = Tensor::from_f32(&stream, &[2, 16, 32], DType::Bf16, &[1.0; 1024])?;
+/// let layer = GroupedLinear::new(&stream, config, GroupedTensor::packed(ones)?, None)?;
+/// let recipe = LayerRecipe::new(&stream, config, Recipe::Current(CurrentScaling::default()))?;
+///
+/// let x = Tensor::from_f32(&stream, &[3, 32], DType::Bf16, &[0.5; 96])?;
+/// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+/// let (y, saved) = layer.forward(&stream, &x, &Splits::host(&[1, 2])?, options)?;
+/// assert_eq!(y.to_f32(&stream)?, [16.0; 48]);
+/// // Three tokens in two groups of 128 at most, 32 features, a byte each; two scales a group.
+/// assert_eq!(saved.bytes().activations, 2 * 128 * 32 + 2 * 2 * 4);
+/// let dy = Tensor::from_f32(&stream, &[3, 16], DType::Bf16, &[1.0; 48])?;
+/// let grads = layer.backward(&stream, saved, &dy)?;
+/// assert_eq!(grads.dx.to_f32(&stream)?, [16.0; 96]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LayerRecipe {
+    recipe: Recipe,
+    config: Config,
+    delayed: Option<DelayedStates>,
+    random: Option<RandomState>,
+    weights: Option<QuantizedTensor>,
+    buffers: Option<RecipeBuffers>,
+    save: SavePolicy,
+    backward: BackwardPrecision,
+}
+
+impl LayerRecipe {
+    /// The recipe, with new states where its scales are delayed.
+    ///
+    /// # Errors
+    /// A recipe that cannot be; features or types that the stream's device cannot quantize or multiply;
+    /// out of memory.
+    pub fn new(stream: &Stream, config: Config, recipe: Recipe) -> Result<Self> {
+        recipe.check()?;
+        let delayed = match recipe {
+            Recipe::Delayed(delayed) => Some(DelayedStates::new(stream, delayed, config.groups)?),
+            _ => None,
+        };
+        let random = match recipe {
+            Recipe::Nvfp4(nvfp4) if nvfp4.stochastic_gradients => {
+                Some(RandomState::new(stream, nvfp4.seed)?)
+            }
+            _ => None,
+        };
+        let backward = match recipe {
+            Recipe::Nvfp4(nvfp4) if nvfp4.input == Scope::Row => BackwardPrecision::High,
+            _ => BackwardPrecision::default(),
+        };
+        let save = SavePolicy::default();
+        let (weights, buffers) = (None, None);
+        let own = Self { recipe, config, delayed, random, weights, buffers, save, backward };
+        let target = stream.device().target();
+        own.problems(1, true, true, config.dtype)
+            .into_iter()
+            .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
+        Ok(own)
+    }
+
+    /// The same recipe with weights that are quantized already, by a [`WeightCache`](super::WeightCache)
+    /// or because they are the only ones there are; forward then does not quantize the layer's own.
+    /// Those of MXFP8 and NVFP4 must be exact numbers ([`Form::Exact`](crate::Form::Exact)) where a GPU
+    /// multiplies them, which forward says; the CPU takes codes, too.
+    ///
+    /// # Errors
+    /// They are not those of such a layer.
+    pub fn with_weights(self, weights: QuantizedTensor) -> Result<Self> {
+        self.check_weights_fit(weights.spec())?;
+        Ok(Self { weights: Some(weights), ..self })
+    }
+
+    /// As [`LayerRecipe::with_weights`], of discrete weights: a quantized tensor of one group for each
+    /// expert. The kernels read packed weights, so they are copied once, here, and what becomes of
+    /// them later is not seen; [`QuantizedTensor::gather`] says what that costs, and with
+    /// [`QuantizedTensor::gather_from`] the copies can follow a change.
+    ///
+    /// ```
+    /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
+    /// use grouped_linear::recipe::{CurrentScaling, Role};
+    /// use grouped_linear::*;
+    /// let stream = Device::cpu().stream()?;
+    /// let config = Config { groups: 2, in_features: 32, out_features: 16, dtype: DType::Bf16 };
+    /// let recipe = LayerRecipe::new(&stream, config, Recipe::Current(CurrentScaling::default()))?;
+    /// let spec = QuantizedSpec {
+    ///     groups: 1,
+    ///     source: SourceShape::Weights { rows: 16, columns: 32 },
+    ///     format: recipe.recipe().format(Role::Weight),
+    ///     rowwise: Some(Form::Codes),
+    ///     columnwise: Some(Form::Codes),
+    /// };
+    /// let mut experts = Vec::new();
+    /// for value in [1.0, 2.0] {
+    ///     let w = Tensor::from_f32(&stream, &[1, 16, 32], DType::Bf16, &[value; 512])?;
+    ///     let w = GroupedTensor::packed(w)?;
+    ///     let mut expert = QuantizedTensor::empty(&stream, spec)?;
+    ///     quantize(&stream, QuantizeArgs::new(QuantizeSource::Weights(&w)), &mut expert)?;
+    ///     experts.push(expert);
+    /// }
+    /// let recipe = recipe.with_discrete_weights(&stream, &experts)?;
+    ///
+    /// // The layer's own weights are not read.
+    /// let own = GroupedTensor::zeros(&stream, ParamLayout::Discrete, 2, &[16, 32], DType::Bf16)?;
+    /// let layer = GroupedLinear::new(&stream, config, own, None)?;
+    /// let x = Tensor::from_f32(&stream, &[2, 32], DType::Bf16, &[0.5; 64])?;
+    /// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+    /// let (y, _) = layer.forward(&stream, &x, &Splits::host(&[1, 1])?, options)?;
+    /// assert_eq!(y.to_f32(&stream)?, [[16.0; 16], [32.0; 16]].concat());
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// They are not those of such a layer, or differ; otherwise as [`QuantizedTensor::gather`].
+    pub fn with_discrete_weights(
+        self,
+        stream: &Stream,
+        experts: &[QuantizedTensor],
+    ) -> Result<Self> {
+        self.check_weights_fit(check_experts(stream, experts)?)?;
+        let weights = QuantizedTensor::gather(stream, experts)?;
+        self.with_weights(weights)
+    }
+
+    /// Refuses quantized weights of another layer or recipe.
+    fn check_weights_fit(&self, got: QuantizedSpec) -> Result<()> {
+        let want = self.spec(Role::Weight, 0, [true, true]);
+        if (got.groups, got.source, got.format) == (want.groups, want.source, want.format) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("quantized weights: {got:?} were given, {want:?} are needed")))
+    }
+
+    /// The same recipe in memory of its own, as graphs need it.
+    pub fn with_buffers(self, buffers: RecipeBuffers) -> Self {
+        Self { buffers: Some(buffers), ..self }
+    }
+
+    /// What forward keeps of the tokens.
+    ///
+    /// # Errors
+    /// The tokens as they are, with delayed scaling, or where backward restores them.
+    pub fn with_save(self, save: SavePolicy) -> Result<Self> {
+        if save == SavePolicy::Original && self.delayed.is_some() {
+            return Err(Error::unsupported(
+                "delayed scaling cannot quantize the tokens again in backward, when its scales have \
+                 moved on; keep the quantized copy (SavePolicy::Quantized)",
+            ));
+        }
+        if save == SavePolicy::Original && self.backward == BackwardPrecision::Dequantized {
+            return Err(original_and_dequantized());
+        }
+        Ok(Self { save, ..self })
+    }
+
+    /// In which precision backward computes.
+    ///
+    /// # Errors
+    /// That of the recipe, where tokens have a scale for each row; restored tokens, where they are
+    /// kept as they are.
+    pub fn with_backward(self, backward: BackwardPrecision) -> Result<Self> {
+        let rows_scaled = matches!(self.recipe, Recipe::Nvfp4(nvfp4) if nvfp4.input == Scope::Row);
+        if rows_scaled && backward == BackwardPrecision::Recipe {
+            return Err(Error::unsupported(
+                "tokens with a scale for each row have no copy that the gradient of the weights could \
+                 read; compute backward in high precision (BackwardPrecision::High)",
+            ));
+        }
+        if self.save == SavePolicy::Original && backward == BackwardPrecision::Dequantized {
+            return Err(original_and_dequantized());
+        }
+        Ok(Self { backward, ..self })
+    }
+
+    /// Random numbers from another state than the recipe's own, say that of a checkpoint.
+    ///
+    /// # Errors
+    /// A recipe that rounds nothing at random; a state on another device.
+    pub fn with_random(self, random: RandomState) -> Result<Self> {
+        let Some(own) = &self.random else {
+            return Err(Error::invalid(
+                "a random state was given with a recipe that rounds nothing at random",
+            ));
+        };
+        random.tensor().check_same_device("random state", own.tensor())?;
+        Ok(Self { random: Some(random), ..self })
+    }
+
+    /// Where the numbers of random rounding come from.
+    pub fn random(&self) -> Option<&RandomState> {
+        self.random.as_ref()
+    }
+
+    /// The recipe.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// What delayed scaling remembers.
+    pub fn delayed(&self) -> Option<&DelayedStates> {
+        self.delayed.as_ref()
+    }
+
+    /// Ends a step of delayed scaling: makes the next scales of tokens, weights and output gradients.
+    /// Other recipes have nothing to end.
+    ///
+    /// # Errors
+    /// A stream of another device; a driver failure.
+    pub fn update(&mut self, stream: &Stream) -> Result<()> {
+        let Some(DelayedStates { input, weight, grad_output }) = &mut self.delayed else {
+            return Ok(());
+        };
+        [input, weight, grad_output].into_iter().try_for_each(|state| state.update(stream))
+    }
+
+    /// Whether backward multiplies quantized tensors.
+    pub(super) fn in_backward(&self) -> bool {
+        self.backward == BackwardPrecision::Recipe
+    }
+
+    /// Whether backward restores what forward quantized.
+    pub(super) fn dequantizes(&self) -> bool {
+        self.backward == BackwardPrecision::Dequantized
+    }
+
+    /// The copy of the tokens that is kept for backward.
+    pub(super) fn kept_tokens(&self) -> Option<Direction> {
+        match (self.backward, self.save) {
+            (BackwardPrecision::Recipe, SavePolicy::Quantized) => Some(Direction::Columnwise),
+            (BackwardPrecision::Dequantized, _) => Some(Direction::Rowwise),
+            _ => None,
+        }
+    }
+
+    /// The copy of the weights that is kept for backward.
+    pub(super) fn kept_weights(&self) -> Option<Direction> {
+        match self.backward {
+            BackwardPrecision::Recipe => Some(Direction::Columnwise),
+            BackwardPrecision::Dequantized => Some(Direction::Rowwise),
+            BackwardPrecision::High => None,
+        }
+    }
+
+    /// The copies of a tensor that forward and backward read.
+    fn used(&self, role: Role) -> [bool; 2] {
+        let scales_rows =
+            matches!(self.recipe.format(role), Format::Nvfp4(own) if own.scope == Scope::Row);
+        [true, self.in_backward() && !scales_rows]
+    }
+
+    /// The memory that a call uses over and over, for comparison.
+    pub(super) fn memory(&self) -> Vec<&Tensor> {
+        let buffers = self.buffers.iter().flat_map(RecipeBuffers::tensors);
+        let delayed =
+            self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
+        let weights = self.weights.iter().flat_map(QuantizedTensor::tensors);
+        let random = self.random.iter().map(RandomState::tensor);
+        let delayed = delayed.map(DelayedState::scale);
+        weights.chain(buffers).chain(delayed).chain(random).collect()
+    }
+}
+
+fn original_and_dequantized() -> Error {
+    Error::unsupported(
+        "BackwardPrecision::Dequantized restores the tokens that were quantized, so they cannot be kept \
+         as they are; use SavePolicy::Quantized, or BackwardPrecision::High",
+    )
+}

@@ -1,0 +1,143 @@
+//! What forward and backward compute in low precision, as problems of a plan.
+
+use super::super::Config;
+use super::LayerRecipe;
+use crate::error::{Error, Result};
+use crate::plan::{
+    BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource,
+    ScaledGemmProblem, Target,
+};
+use crate::recipe::Role;
+use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
+
+impl LayerRecipe {
+    /// Shape and format of what the layer quantizes; `[rowwise, columnwise]`.
+    pub(in crate::grouped_linear) fn spec(
+        &self,
+        role: Role,
+        rows: usize,
+        copies: [bool; 2],
+    ) -> QuantizedSpec {
+        let Config { groups, in_features, out_features, .. } = self.config;
+        let source = match role {
+            Role::Input => SourceShape::Tokens { rows, features: in_features },
+            Role::GradOutput => SourceShape::Tokens { rows, features: out_features },
+            Role::Weight => SourceShape::Weights { rows: out_features, columns: in_features },
+        };
+        let format = self.recipe.format(role);
+        let form = if format.is_micro() { Form::Exact } else { Form::Codes };
+        let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(form));
+        QuantizedSpec { groups, source, format, rowwise, columnwise }
+    }
+
+    /// A product of the layer.
+    pub(in crate::grouped_linear) fn product(
+        &self,
+        pass: Pass,
+        rows: usize,
+        output: DType,
+        bias: BiasKind,
+    ) -> ScaledGemmProblem {
+        let Config { groups, in_features, out_features, .. } = self.config;
+        let (a, b) = match pass {
+            Pass::Fprop => (Role::Input, Role::Weight),
+            Pass::Dgrad => (Role::GradOutput, Role::Weight),
+            Pass::Wgrad => (Role::GradOutput, Role::Input),
+        };
+        ScaledGemmProblem {
+            pass,
+            groups,
+            rows,
+            in_features,
+            out_features,
+            a: self.recipe.format(a),
+            b: self.recipe.format(b),
+            accumulation: self.recipe.accumulation(pass),
+            output,
+            bias,
+        }
+    }
+
+    /// Everything that forward and backward compute in low precision, with outputs of the layer's type.
+    pub(super) fn problems(&self, rows: usize, dx: bool, dw: bool, output: DType) -> Vec<Problem> {
+        let scales = match self.delayed {
+            Some(_) => ScaleSource::Given,
+            None => ScaleSource::Own,
+        };
+        let input = self.config.dtype;
+        let quantize = |role, copies| -> Problem {
+            let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
+            let stochastic = self.recipe.is_stochastic(role);
+            let plain = QuantizeProblem::new(self.spec(role, rows, copies), input);
+            QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
+        };
+        let product = |pass| Problem::from(self.product(pass, rows, output, BiasKind::None));
+        let (dx, dw) = (dx && self.in_backward(), dw && self.in_backward());
+        let mut problems = vec![
+            quantize(Role::Input, [true, dw]),
+            quantize(Role::Weight, [true, dx]),
+            product(Pass::Fprop),
+        ];
+        if self.dequantizes() {
+            let restore = |role| -> Problem {
+                let source = self.spec(role, rows, [true, false]);
+                let (direction, output) = (Direction::Rowwise, input);
+                DequantizeProblem { source, direction, output, exact: false }.into()
+            };
+            problems.extend([restore(Role::Input), restore(Role::Weight)]);
+        }
+        if dx || dw {
+            problems.push(quantize(Role::GradOutput, [dx, dw]));
+        }
+        problems.extend(dx.then(|| product(Pass::Dgrad)));
+        problems.extend(dw.then(|| product(Pass::Wgrad)));
+        problems
+    }
+
+    /// Why a layer cannot follow the recipe on `target`.
+    pub(in crate::grouped_linear) fn unsupported_reason(
+        &self,
+        target: Target,
+        rows: usize,
+        (dx, dw): (bool, bool),
+        kernel: KernelChoice,
+        captured: bool,
+    ) -> Option<String> {
+        if kernel == KernelChoice::Simt {
+            return Some(
+                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no quantized operands"
+                    .to_owned(),
+            );
+        }
+        if captured && self.buffers.is_none() {
+            return Some(
+                "a recipe's tensors would be new, and nothing can be allocated in a graph; give it \
+                 memory with LayerRecipe::with_buffers"
+                    .to_owned(),
+            );
+        }
+        let problems = self.problems(rows, dx, dw, self.config.dtype);
+        let refused = problems.into_iter().find_map(|problem| Plan::new(problem, target).err());
+        refused.map(|error| error.to_string())
+    }
+
+    /// Refuses layers and calls that the recipe was not made for.
+    pub(in crate::grouped_linear) fn check_layer(
+        &self,
+        config: &Config,
+        kernel: KernelChoice,
+    ) -> Result<()> {
+        if self.config != *config {
+            return Err(Error::invalid(format!(
+                "the recipe was made for a layer of {:?}, this one is {config:?}",
+                self.config
+            )));
+        }
+        if kernel == KernelChoice::Simt {
+            return Err(Error::unsupported(
+                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no quantized operands",
+            ));
+        }
+        Ok(())
+    }
+}

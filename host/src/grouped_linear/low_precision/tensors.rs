@@ -1,0 +1,151 @@
+//! Tokens, weights and output gradients: quantized, restored, or quantized by someone else and checked.
+
+use super::super::Config;
+use super::super::movement::{DequantizeSink, dequantize};
+use super::super::quantized::{QuantizeArgs, QuantizeSource, quantize};
+use super::{LayerRecipe, RecipeBuffers};
+use crate::backend::Stream;
+use crate::error::{Error, Result};
+use crate::gemm::scaled::check_exact;
+use crate::plan::Target;
+use crate::recipe::Role;
+use crate::splits::Splits;
+use crate::tensor::{
+    Direction, GroupedTensor, QuantizedSpec, QuantizedTensor, Tensor, missing_copy,
+};
+
+impl LayerRecipe {
+    /// Quantizes tokens or output gradients; those of a bias may be summed on the way.
+    pub(in crate::grouped_linear) fn args<'a>(
+        &'a self,
+        role: Role,
+        source: QuantizeSource<'a>,
+    ) -> QuantizeArgs<'a> {
+        let delayed = self.delayed.as_ref().map(|states| states.of(role));
+        let scale = self.recipe.scale_rule();
+        let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
+        let random = self.random.as_ref().filter(|_| self.recipe.is_stochastic(role));
+        QuantizeArgs { scale, delayed, four_over_six, random, ..QuantizeArgs::new(source) }
+    }
+
+    pub(in crate::grouped_linear) fn tokens(
+        &self,
+        stream: &Stream,
+        role: Role,
+        x: &Tensor,
+        splits: &Splits,
+        copies: [bool; 2],
+    ) -> Result<QuantizedTensor> {
+        let mut quantized = self.open(stream, role, x.shape()[0], copies)?;
+        let source = QuantizeSource::Tokens(x, splits);
+        quantize(stream, self.args(role, source), &mut quantized)?;
+        Ok(quantized)
+    }
+
+    /// The quantized weights: those given, or the layer's own, quantized now.
+    pub(in crate::grouped_linear) fn weights(
+        &self,
+        stream: &Stream,
+        weights: &GroupedTensor,
+        columnwise: bool,
+    ) -> Result<QuantizedTensor> {
+        if let Some(weights) = &self.weights {
+            return Ok(weights.clone());
+        }
+        let mut quantized = self.open(stream, Role::Weight, 0, [true, columnwise])?;
+        let source = QuantizeSource::Weights(weights);
+        quantize(stream, self.args(Role::Weight, source), &mut quantized)?;
+        Ok(quantized)
+    }
+
+    /// Refuses tokens that were quantized by someone else in another way than forward would, or
+    /// without a copy that it reads or (`columnwise`) backward.
+    pub(in crate::grouped_linear) fn check_tokens(
+        &self,
+        x: &QuantizedTensor,
+        columnwise: bool,
+        target: Target,
+    ) -> Result<()> {
+        let got = x.spec();
+        let want = self.spec(Role::Input, got.source.rows(), [true, columnwise]);
+        if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
+            return Err(Error::invalid(format!(
+                "x: {:?} in {} groups of {} were given, {:?} in {} groups of {} are needed",
+                got.source, got.groups, got.format, want.source, want.groups, want.format
+            )));
+        }
+        for direction in want.directions() {
+            check_operand("x", got, direction, target)?;
+        }
+        if self.kept_tokens().is_none() {
+            return Err(Error::unsupported(
+                "x: quantized tokens were given, and backward needs them as they were; keep the \
+                 quantized copy (SavePolicy::Quantized) or restore it (BackwardPrecision::Dequantized)",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward.
+    pub(in crate::grouped_linear) fn check_weights(
+        &self,
+        columnwise: bool,
+        target: Target,
+    ) -> Result<()> {
+        let Some(weights) = &self.weights else { return Ok(()) };
+        let needed = [Some(Direction::Rowwise), columnwise.then_some(Direction::Columnwise)];
+        for direction in needed.into_iter().flatten() {
+            check_operand("weights", weights.spec(), direction, target)?;
+        }
+        Ok(())
+    }
+
+    /// Restores the tokens that forward kept.
+    pub(in crate::grouped_linear) fn restore_tokens(
+        &self,
+        stream: &Stream,
+        x: &QuantizedTensor,
+        splits: &Splits,
+    ) -> Result<Tensor> {
+        let Config { in_features, dtype, .. } = self.config;
+        let mut restored = match self.buffers.as_ref().and_then(RecipeBuffers::restored) {
+            Some((tokens, _)) => tokens.clone(),
+            None => Tensor::empty(stream, &[x.spec().source.rows(), in_features], dtype)?,
+        };
+        let sink = DequantizeSink::Tokens(&mut restored, splits);
+        dequantize(stream, x, Direction::Rowwise, sink)?;
+        Ok(restored)
+    }
+
+    /// Restores the weights that forward kept.
+    pub(in crate::grouped_linear) fn restore_weights(
+        &self,
+        stream: &Stream,
+        weights: &QuantizedTensor,
+    ) -> Result<GroupedTensor> {
+        let Config { groups, in_features, out_features, dtype } = self.config;
+        let restored = match self.buffers.as_ref().and_then(RecipeBuffers::restored) {
+            Some((_, weights)) => weights.clone(),
+            None => Tensor::empty(stream, &[groups, out_features, in_features], dtype)?,
+        };
+        let mut restored = GroupedTensor::packed(restored)?;
+        dequantize(stream, weights, Direction::Rowwise, DequantizeSink::Weights(&mut restored))?;
+        Ok(restored)
+    }
+}
+
+/// Refuses an operand without the copy that a product reads, or in a form that it cannot read.
+fn check_operand(
+    name: &'static str,
+    spec: QuantizedSpec,
+    direction: Direction,
+    target: Target,
+) -> Result<()> {
+    if spec.form(direction).is_none() {
+        return Err(missing_copy(name, direction));
+    }
+    if target.gpu.is_none() || !spec.format.is_micro() {
+        return Ok(());
+    }
+    check_exact(name, spec, direction)
+}
