@@ -2,11 +2,12 @@
 
 mod product;
 mod quantize;
+mod quantize_cases;
 
 use std::fmt;
 
 pub use self::product::{ProductCase, product_cases};
-pub use self::quantize::{QuantizeCase, SourceCase, quantize_cases};
+pub use self::quantize_cases::{QuantizeCase, SourceCase, quantize_cases};
 use crate::backend::Device;
 
 /// A behaviour in low precision.
