@@ -162,6 +162,10 @@ unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
             }
         }
 
+        // Asked anew: what is known of a thread before the barrier above would have the compiler write
+        // that barrier twice, once for each half of the block.
+        let [rowwise, columnwise] =
+            [rowwise, columnwise].map(|wanted| opaque(u32::from(wanted)) != 0);
         let four = |slots: u32, first: u32| {
             if is_vector { load_shared_f32x4(shared + slots + 4 * first) } else { [of_tile; 4] }
         };
