@@ -356,6 +356,24 @@ pub const LOW_PRECISION: &[Survivors] = &[
     Survivors {
         reason: "what is looked at lies inside of a tile, or of a warp's rows, anyhow: only fewer rows or columns than that make a difference",
         mutants: &[
+            "quantize_fp8: line 556 of `amax_tiles`: `min.u32` takes its first operand",
+            "quantize_fp8: line 557 of `amax_tiles`: `min.u32` takes its first operand",
+            "quantize_fp8: line 990 of `amax_tiles`: `min.u32` takes its first operand",
+            "quantize_fp8: line 991 of `amax_tiles`: `min.u32` takes its first operand",
+            "quantize_fp8: line 1417 of `amax_tiles`: `min.u32` takes its first operand",
+            "quantize_fp8: line 1418 of `amax_tiles`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 428 of `quantize_square_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 429 of `quantize_square_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 2998 of `quantize_square_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 2999 of `quantize_square_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 5390 of `quantize_tensor_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 5391 of `quantize_tensor_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 7887 of `quantize_tensor_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 7888 of `quantize_tensor_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 10068 of `quantize_vector_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 10179 of `quantize_vector_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 13046 of `quantize_vector_columns`: `min.u32` takes its first operand",
+            "quantize_fp8_columns: line 13122 of `quantize_vector_columns`: `min.u32` takes its first operand",
             "quantize_fp8_rows: line 414 of `quantize_square_rows`: `min.u32` takes its first operand",
             "quantize_fp8_rows: line 415 of `quantize_square_rows`: `min.u32` takes its first operand",
             "quantize_fp8_rows: line 500 of `quantize_square_rows`: `min.u32` takes its first operand",
@@ -402,6 +420,8 @@ pub const LOW_PRECISION: &[Survivors] = &[
     Survivors {
         reason: "rows of weights are a multiple of 16, so that lines of scales need no padding",
         mutants: &[
+            "quantize_fp8_columns: line 10084 of `quantize_vector_columns`: `setp.lt.u32` is always true",
+            "quantize_fp8_columns: line 13062 of `quantize_vector_columns`: `setp.lt.u32` is always true",
             "quantize_fp8_rows: line 5019 of `quantize_vector_rows`: `setp.ge.u32` is always false",
             "quantize_fp8_rows: line 5126 of `quantize_vector_rows`: `setp.ge.u32` is always false",
         ],
