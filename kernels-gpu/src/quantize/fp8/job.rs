@@ -41,8 +41,8 @@ impl Job {
     /// Bytes in shared memory.
     pub const BYTES: u32 = 64;
 
-    /// That of the tile at a place. Writes the zeros that pad lines of scales,
-    /// too, if the tile is the last of a line.
+    /// That of the tile at a place. Writes the zeros that pad lines of scales, too, if the tile is the
+    /// last of a line.
     ///
     /// # Safety
     ///

@@ -153,7 +153,7 @@ unsafe fn take_vectors<S: Source>(args: &QuantizeArgs, strip: &Strip) {
         let lower = [largest[2], largest[3]];
         let [even, odd] = if part & 2 == 0 { upper } else { lower };
         let own = if part & 1 == 0 { even } else { odd };
-        let scale = rule::<S>(args).scale(S::largest(own));
+        let scale = ScaleRule::of(args, S::LARGEST).scale(S::largest(own));
         let row = AT_ONCE * part + below;
         if part < STEPS && row < strip.rows {
             store_f32(strip.scales + 4 * u64::from(row), 1.0 / scale);
@@ -188,7 +188,7 @@ unsafe fn take_tile<S: Source, B: Sharing>(
             block_barrier();
             let amax = largest(slots);
             if is_square {
-                scale = rule::<S>(args).scale(amax);
+                scale = ScaleRule::of(args, S::LARGEST).scale(amax);
             }
             if thread_index() == 0 {
                 if args.amax_partial != 0 {
@@ -200,16 +200,6 @@ unsafe fn take_tile<S: Source, B: Sharing>(
             }
         }
         store::<S>(args, strip, words, |_| scale);
-    }
-}
-
-#[inline(always)]
-fn rule<S: Source>(args: &QuantizeArgs) -> ScaleRule {
-    ScaleRule {
-        format_max: Format::of(args).max(),
-        epsilon: args.epsilon,
-        power_of_two: args.power_of_two != 0,
-        ceiling: S::LARGEST,
     }
 }
 

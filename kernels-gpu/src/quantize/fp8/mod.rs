@@ -329,12 +329,7 @@ unsafe fn quantize<S: Source, B: Sharing>(
     amax: f32,
 ) {
     let format = Format::of(args);
-    let rule = ScaleRule {
-        format_max: format.max(),
-        epsilon: args.epsilon,
-        power_of_two: args.power_of_two != 0,
-        ceiling: S::LARGEST,
-    };
+    let rule = ScaleRule::of(args, S::LARGEST);
     // Each direction takes what it needs of the job anew, so that nobody keeps it in registers.
     // SAFETY: as in `walk`.
     unsafe {

@@ -24,6 +24,17 @@ pub struct ScaleRule {
 }
 
 impl ScaleRule {
+    /// That of a launch, for a source whose largest finite number is `ceiling`.
+    #[inline(always)]
+    pub fn of(args: &QuantizeArgs, ceiling: f32) -> Self {
+        Self {
+            format_max: Format::of(args).max(),
+            epsilon: args.epsilon,
+            power_of_two: args.power_of_two != 0,
+            ceiling,
+        }
+    }
+
     /// The factor that maps `amax` to the largest number of the format; 1 if there is none.
     #[inline(always)]
     pub fn scale(&self, amax: f32) -> f32 {

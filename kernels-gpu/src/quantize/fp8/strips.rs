@@ -108,12 +108,7 @@ unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
     let (rowwise, columnwise) = (args.rowwise.data != 0, args.columnwise.data != 0);
     let (sums, wants_amax) = (args.dbias_partial != 0, is_square || args.amax_partial != 0);
     let format = Format::of(args);
-    let rule = ScaleRule {
-        format_max: format.max(),
-        epsilon: args.epsilon,
-        power_of_two: args.power_of_two != 0,
-        ceiling: S::LARGEST,
-    };
+    let rule = ScaleRule::of(args, S::LARGEST);
     // SAFETY: handed to the caller. All threads of a block take the same tile, so they meet at the
     // barriers; warps stay together.
     unsafe {
