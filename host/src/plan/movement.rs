@@ -237,7 +237,7 @@ fn rounds(role: Role) -> u64 {
 pub(super) fn walking(role: Role, tiles: u64, gpu: GpuTarget) -> Result<Option<PlannedKernel>> {
     let kernel = row(role)?;
     let held = u64::from(kernel.blocks_per_multiprocessor() * gpu.multiprocessors);
-    let held = rounds(role) * held;
-    let blocks = if kernel.is_persistent() { tiles.min(held) } else { tiles } as u32;
+    let most = rounds(role) * held;
+    let blocks = if kernel.is_persistent() { tiles.min(most) } else { tiles } as u32;
     Ok((blocks > 0).then_some(PlannedKernel { role, grid: [blocks, 1] }))
 }
