@@ -6,12 +6,10 @@ use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, GroupTable, Pass, TensorMap};
 use grouped_linear_kernels::variants::{Kernel, Role, kernel};
 use half::{bf16, f16};
-use ptx_emulator::tensor_map::{
-    self, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorDataType, TiledMap,
-};
-use ptx_emulator::{Arch, LaunchConfig, Machine, Options};
+use ptx_emulator::tensor_map::TensorDataType;
+use ptx_emulator::{LaunchConfig, Machine};
 
-use crate::scenarios::INSTRUCTION_LIMIT;
+use crate::machines::{self, loaded};
 
 /// Rows of the groups.
 pub const SPLITS: [usize; 2] = [12, 9];
@@ -91,29 +89,8 @@ fn map(
     rows: u32,
 ) -> Result<TensorMap, String> {
     let bf16 = operands == ElementType::Bf16;
-    let mut tile = vec![64, rows];
-    tile.resize(extents.len(), 1);
-    let map = TiledMap {
-        data_type: if bf16 { TensorDataType::Bf16 } else { TensorDataType::F16 },
-        address,
-        extents: extents.iter().map(|&extent| extent as u64).collect(),
-        strides: (1..extents.len())
-            .map(|i| 2 * extents[..i].iter().product::<usize>() as u64)
-            .collect(),
-        tile,
-        element_strides: vec![1; extents.len()],
-        interleave: Interleave::None,
-        swizzle: Swizzle::Bytes128,
-        l2_promotion: L2Promotion::Bytes256,
-        fill: OutOfBoundsFill::Zeros,
-    };
-    let encoded = tensor_map::TensorMap::encode_tiled(&map, Arch::Sm90a);
-    let encoded = encoded.map_err(|error| error.to_string())?;
-    let mut words = [0; 16];
-    for (word, bytes) in words.iter_mut().zip(encoded.as_bytes().as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
-    }
-    Ok(TensorMap(words))
+    let data_type = if bf16 { TensorDataType::Bf16 } else { TensorDataType::F16 };
+    machines::map(data_type, address, extents, [64, rows])
 }
 
 impl Biased {
@@ -128,13 +105,7 @@ impl Biased {
             Role::GemmSm90(self.pass, self.operands)
         };
         let kernel = kernel(role).ok_or("the table lacks the kernel")?;
-        let mut options = Options::new(Arch::Sm90a);
-        options.seed = seed;
-        options.instruction_limit = INSTRUCTION_LIMIT;
-        let mut machine = Machine::with_options(options);
-        let module = machine.load(text);
-        let module = module.map_err(|error| format!("the emulator refuses it: {error}"))?;
-        let id = machine.kernel(module, kernel.name).ok_or("the module lacks the kernel")?;
+        let (mut machine, id) = loaded(text, seed, kernel.name)?;
         let former: Vec<f32> = (0..self.rows() * self.columns).map(|i| number(3, i)).collect();
         let output = place(&mut machine, &bytes(self.output, former.iter().copied()))?;
         let args = self.args(&mut machine, kernel, output)?;

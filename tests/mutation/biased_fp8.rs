@@ -9,13 +9,11 @@ use grouped_linear_kernels::abi::scaled::{
 };
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, GroupTable, Ragged, TensorMap};
 use grouped_linear_kernels::variants::{Fp8Gemm, KERNELS, Kernel, Role};
-use ptx_emulator::tensor_map::{
-    self, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorDataType, TiledMap,
-};
-use ptx_emulator::{Arch, LaunchConfig, Machine, Options};
+use ptx_emulator::tensor_map::TensorDataType;
+use ptx_emulator::{LaunchConfig, Machine};
 
 use crate::biased::{ALPHA, GRADIENT_ROWS, NO_MAP, ROWS, SPLITS, bytes, number, place, size};
-use crate::scenarios::INSTRUCTION_LIMIT;
+use crate::machines::{loaded, map};
 
 /// What the rows of a group are padded to where they are reduced, and a block of scales.
 const BLOCK: usize = 128;
@@ -67,53 +65,13 @@ struct Scales {
     groups: usize,
 }
 
-/// The map of a matrix of lines, of as many groups as there are, in boxes of `tile`.
-fn map(
-    data_type: TensorDataType,
-    address: u64,
-    extents: &[usize],
-    tile: [u32; 2],
-) -> Result<TensorMap, String> {
-    let scales = data_type == TensorDataType::F32;
-    let bytes = if scales { 4 } else { 1 };
-    let mut tile = tile.to_vec();
-    tile.resize(extents.len(), 1);
-    let map = TiledMap {
-        data_type,
-        address,
-        extents: extents.iter().map(|&extent| extent as u64).collect(),
-        strides: (1..extents.len())
-            .map(|i| bytes * extents[..i].iter().product::<usize>() as u64)
-            .collect(),
-        tile,
-        element_strides: vec![1; extents.len()],
-        interleave: Interleave::None,
-        swizzle: if scales { Swizzle::None } else { Swizzle::Bytes128 },
-        l2_promotion: L2Promotion::Bytes256,
-        fill: OutOfBoundsFill::Zeros,
-    };
-    let encoded = tensor_map::TensorMap::encode_tiled(&map, Arch::Sm90a);
-    let encoded = encoded.map_err(|error| error.to_string())?;
-    let mut words = [0; 16];
-    for (word, bytes) in words.iter_mut().zip(encoded.as_bytes().as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
-    }
-    Ok(TensorMap(words))
-}
-
 impl BiasedFp8 {
     /// Runs it with the text of a module.
     ///
     /// # Errors
     /// What is wrong, in words.
     pub fn run(&self, text: &str, seed: u64) -> Result<(), String> {
-        let mut options = Options::new(Arch::Sm90a);
-        options.seed = seed;
-        options.instruction_limit = INSTRUCTION_LIMIT;
-        let mut machine = Machine::with_options(options);
-        let module = machine.load(text);
-        let module = module.map_err(|error| format!("the emulator refuses it: {error}"))?;
-        let id = machine.kernel(module, self.kernel.name).ok_or("the module lacks the kernel")?;
+        let (mut machine, id) = loaded(text, seed, self.kernel.name)?;
         let rows = if self.is_reduction() { SPLITS.len() * GRADIENT_ROWS } else { ROWS };
         let former: Vec<f32> = (0..rows * self.columns).map(|i| number(3, i)).collect();
         let output = place(&mut machine, &bytes(self.output, former.iter().copied()))?;

@@ -12,6 +12,7 @@ mod biased;
 mod biased_fp8;
 mod companions;
 mod low_precision;
+mod machines;
 mod mutant;
 mod padding;
 mod products;

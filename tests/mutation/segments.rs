@@ -3,9 +3,9 @@
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{DBIAS_SEGMENT_ROWS, DbiasArgs, ElementType, GroupTable};
 use grouped_linear_kernels::variants::{Role, kernel};
-use ptx_emulator::{Arch, LaunchConfig, Machine, Options};
+use ptx_emulator::LaunchConfig;
 
-use crate::scenarios::INSTRUCTION_LIMIT;
+use crate::machines::loaded;
 
 /// Rows of the groups: six segments, two of them ragged, and a group without any.
 const SPLITS: [usize; 4] = [130, 0, 300, 1];
@@ -23,13 +23,8 @@ fn element(row: usize, column: usize) -> f32 {
 /// # Errors
 /// What is wrong, in words.
 pub fn run(text: &str, seed: u64, blocks: u32) -> Result<(), String> {
-    let mut options = Options::new(Arch::Sm90a);
-    options.seed = seed;
-    options.instruction_limit = INSTRUCTION_LIMIT;
-    let mut machine = Machine::with_options(options);
-    let module = machine.load(text).map_err(|error| format!("the emulator refuses it: {error}"))?;
     let own = kernel(Role::DbiasPartial).ok_or("the table lacks dbias_partial")?;
-    let id = machine.kernel(module, own.name).ok_or("the module lacks dbias_partial")?;
+    let (mut machine, id) = loaded(text, seed, own.name)?;
 
     let layout = GroupTable::layout(SPLITS.len() as u32);
     let mut table = vec![0u8; layout.bytes];

@@ -4,9 +4,9 @@
 use bytemuck::{bytes_of, cast_slice};
 use grouped_linear_kernels::abi::{GroupTable, Operand, Ragged, Scalars, SetupArgs, Status};
 use grouped_linear_kernels::variants::{Role, kernel};
-use ptx_emulator::{Arch, LaunchConfig, Machine, Options};
+use ptx_emulator::LaunchConfig;
 
-use crate::scenarios::INSTRUCTION_LIMIT;
+use crate::machines::loaded;
 
 /// Rows of the groups: short of a multiple, none, one, and two multiples exactly.
 const SPLITS: [i32; 5] = [5, 0, 1, 130, 96];
@@ -60,14 +60,8 @@ impl Tables {
     /// # Errors
     /// What is wrong, in words.
     pub fn run(&self, text: &str, seed: u64) -> Result<(), String> {
-        let mut options = Options::new(Arch::Sm90a);
-        options.seed = seed;
-        options.instruction_limit = INSTRUCTION_LIMIT;
-        let mut machine = Machine::with_options(options);
-        let module = machine.load(text);
-        let module = module.map_err(|error| format!("the emulator refuses it: {error}"))?;
         let own = kernel(Role::PointerSetup).ok_or("the table lacks pointer_setup")?;
-        let id = machine.kernel(module, own.name).ok_or("the module lacks pointer_setup")?;
+        let (mut machine, id) = loaded(text, seed, own.name)?;
         let mut place = |bytes: &[u8]| {
             let address =
                 machine.allocate(bytes.len() as u64).map_err(|error| error.to_string())?;
