@@ -222,22 +222,11 @@ impl PadProblem {
 /// More than any format needs.
 const MOST_ALIGN: usize = 1 << 16;
 
-/// How often as many blocks as the device holds at once are launched of a kernel whose blocks walk
-/// over tiles. Those of NVFP4 compute more than they move, and gain by blocks that take turns: 2 to 5 %
-/// on an H200 (docs/performance.md).
-fn rounds(role: Role) -> u64 {
-    match role {
-        Role::Nvfp4TileAmax(_) | Role::QuantizeNvfp4(..) => 8,
-        _ => 1,
-    }
-}
-
-/// A kernel of tiles: as many blocks as the device holds at once, so many [`rounds`] of them, if they
-/// walk, or as there are tiles. `None` without tiles.
+/// A kernel of tiles: as many blocks as the device holds at once, if they walk, or as there are tiles.
+/// `None` without tiles.
 pub(super) fn walking(role: Role, tiles: u64, gpu: GpuTarget) -> Result<Option<PlannedKernel>> {
     let kernel = row(role)?;
     let held = u64::from(kernel.blocks_per_multiprocessor() * gpu.multiprocessors);
-    let most = rounds(role) * held;
-    let blocks = if kernel.is_persistent() { tiles.min(most) } else { tiles } as u32;
+    let blocks = if kernel.is_persistent() { tiles.min(held) } else { tiles } as u32;
     Ok((blocks > 0).then_some(PlannedKernel { role, grid: [blocks, 1] }))
 }
