@@ -52,18 +52,22 @@ pub(crate) struct LaneAccess<'a> {
 pub(crate) enum Proxy {
     /// `cp.async` without `.bulk`.
     Generic,
-    /// Bulk copies and `wgmma`.
+    /// Bulk copies, `wgmma`, and shared memory as `tcgen05` reads it.
     Async,
+    /// Tensor memory as `tcgen05` reads and writes it.
+    Tensor,
 }
 
 /// What the threads that issued an asynchronous operation knew then. The operation may access
 /// memory at any later time; what they learned or did since does not count.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncOrigin {
-    view: View,
-    own: Agent,
-    lanes: u32,
-    clock: u32,
+    pub(super) view: View,
+    pub(super) own: Agent,
+    pub(super) lanes: u32,
+    pub(super) clock: u32,
+    /// What they knew for accesses of tensor memory.
+    pub(super) tensor: Rc<Knowledge>,
 }
 
 /// An access of an asynchronous operation.
@@ -366,9 +370,11 @@ impl Races {
     pub(crate) fn begin_async(&mut self, warp: WarpId, lanes: u32) -> AsyncOrigin {
         let own = Agent::warp(warp, Role::Generic);
         let Some(state) = self.warp_mut(warp) else {
-            return AsyncOrigin { view: View::default(), own, lanes: 0, clock: 0 };
+            let (view, tensor) = (View::default(), Rc::default());
+            return AsyncOrigin { view, own, lanes: 0, clock: 0, tensor };
         };
-        let origin = AsyncOrigin { view: state.union(lanes), own, lanes, clock: state.clock };
+        let (view, tensor, clock) = (state.union(lanes), state.tensor(lanes), state.clock);
+        let origin = AsyncOrigin { view, own, lanes, clock, tensor };
         // What the issuer does from here on is not ordered before the operation.
         state.tick();
         origin
@@ -454,7 +460,7 @@ impl Access {
 
     fn of_async(access: &AsyncAccess) -> Self {
         let strong = access.strength == Strength::Strong;
-        let is_async = access.proxy == Proxy::Async;
+        let is_async = access.proxy != Proxy::Generic;
         let stamp = Stamp::new(access.agent, strong, is_async, access.clock);
         let (lanes, site) = (access.lanes, access.site);
         Self { stamp, lanes, site, uninitialised: false, unchanging: false }
@@ -467,6 +473,7 @@ impl<'a> AsyncAccess<'a> {
         let mut observer = match self.proxy {
             Proxy::Generic => Observer::new(&origin.view, origin.own),
             Proxy::Async => Observer::proxied(&origin.view, origin.own, kind),
+            Proxy::Tensor => return self.tensor_observer(),
         };
         observer.own_lanes = origin.lanes;
         observer.own_clock = origin.clock;

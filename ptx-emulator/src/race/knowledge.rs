@@ -117,7 +117,7 @@ impl Knowledge {
 
 /// Adds `other` to `target`. Nothing is copied where one of the two covers the other, so that
 /// threads that learn the same end up sharing it.
-fn join(target: &mut Rc<Knowledge>, other: &Rc<Knowledge>) {
+pub(super) fn join(target: &mut Rc<Knowledge>, other: &Rc<Knowledge>) {
     if Rc::ptr_eq(target, other) || target.covers(other) {
         return;
     }
@@ -159,6 +159,11 @@ impl View {
         learn(&mut self.generic, entry);
     }
 
+    /// Adds what is known of `tcgen05` instructions.
+    pub(super) fn learn_all(&mut self, known: &Rc<Knowledge>) {
+        join(&mut self.generic, known);
+    }
+
     /// What is visible to the async proxy in one kind of memory.
     pub(super) fn proxied(&self, kind: MemoryKind) -> &Knowledge {
         let [shared, global] = &self.proxied;
@@ -182,7 +187,7 @@ impl View {
     }
 }
 
-fn learn(target: &mut Rc<Knowledge>, entry: Entry) {
+pub(super) fn learn(target: &mut Rc<Knowledge>, entry: Entry) {
     if !target.entry(entry.agent).covers(&entry) {
         Rc::make_mut(target).learn(entry);
     }

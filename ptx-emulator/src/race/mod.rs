@@ -19,6 +19,9 @@
 //! - The async proxy additionally needs ordinary writes to be made visible by a proxy fence, by
 //!   the writer or by anyone who knows the write ("Async proxy" in the PTX manual). So knowledge
 //!   comes twice: what happened before, and which part of it a proxy fence followed.
+//! - Tensor memory is reached by `tcgen05` instructions alone, which are ordered with those of
+//!   other threads only through `tcgen05.fence`. What a thread knows for them is kept apart: see
+//!   `tensor.rs`.
 
 mod access;
 mod knowledge;
@@ -28,6 +31,7 @@ mod shadow;
 mod stamp;
 mod stored;
 mod sync;
+mod tensor;
 #[cfg(test)]
 mod tests;
 
@@ -38,8 +42,9 @@ pub(crate) use stamp::{Agent, Role, WarpId};
 pub(crate) use stored::Stored;
 pub(crate) use sync::{Modification, SyncClock};
 
-use knowledge::View;
+use knowledge::{Knowledge, View};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The lanes of a warp.
 const LANES: usize = 32;
@@ -61,6 +66,8 @@ struct Thread {
     pending: Option<Box<View>>,
     /// The view at the last fence and the own clock then; relaxed writes release it.
     released: Option<Box<(View, u32)>>,
+    /// What `tcgen05` instructions of this thread come after.
+    tensor: Rc<Knowledge>,
 }
 
 #[derive(Debug)]
@@ -112,7 +119,8 @@ impl Races {
     /// A warp begins, knowing nothing. `lanes` are the threads it has.
     pub(crate) fn start_warp(&mut self, lanes: u32, name: WarpName) -> WarpId {
         self.names.push(name);
-        let thread = Thread { view: View::default(), pending: None, released: None };
+        let (view, tensor) = (View::default(), Rc::default());
+        let thread = Thread { view, pending: None, released: None, tensor };
         let threads = std::array::from_fn(|_| thread.clone());
         self.warps.push(Some(Box::new(Warp { clock: 1, lanes, threads })));
         WarpId((self.warps.len() - 1) as u32)

@@ -51,9 +51,14 @@ impl<'a> Observer<'a> {
 
     /// Who accesses memory as ordinary instructions do.
     pub(super) fn new(view: &'a View, own: Agent) -> Self {
+        Self::of_knowledge(&view.generic, own)
+    }
+
+    /// Who knows just this.
+    pub(super) fn of_knowledge(generic: &'a Knowledge, own: Agent) -> Self {
         let memo = Entry::new(Agent::UNTRACKED, u32::MAX, u32::MAX);
         Self {
-            generic: &view.generic,
+            generic,
             proxied: None,
             own,
             own_lanes: 0,

@@ -68,6 +68,20 @@ impl Races {
             }
             Actor::Warp(_, Role::Copy) => "; wanted between: `cp.async.wait_group` by that thread",
             Actor::Warp(_, Role::Wgmma) => "; wanted between: `wgmma.wait_group` by that warp",
+            Actor::Warp(_, Role::Tensor) => {
+                "; wanted between: `tcgen05.commit` by that thread, a wait for its mbarrier, and, for \
+                 tensor memory, `tcgen05.fence::after_thread_sync`"
+            }
+            Actor::Warp(_, Role::TensorLoad) => {
+                "; wanted between: `tcgen05.wait::ld` by that warp and, in another thread than its \
+                 own, `tcgen05.fence::before_thread_sync`, a barrier and \
+                 `tcgen05.fence::after_thread_sync`"
+            }
+            Actor::Warp(_, Role::TensorStore) => {
+                "; wanted between: `tcgen05.wait::st` by that warp and, in another thread than its \
+                 own, `tcgen05.fence::before_thread_sync`, a barrier and \
+                 `tcgen05.fence::after_thread_sync`"
+            }
             Actor::Warp(_, Role::Generic) | Actor::Untracked => "",
         }
     }
@@ -93,6 +107,9 @@ impl Races {
                 format!("{access} of a bulk copy by {name}, lane {lane}")
             }
             Role::Copy => format!("{access} of a cp.async by {name}, lane {lane}"),
+            Role::Tensor => format!("tcgen05 {access} issued by {name}, lane {lane}"),
+            Role::TensorLoad => format!("tcgen05.ld by {name}"),
+            Role::TensorStore => format!("tcgen05.st by {name}"),
         }
     }
 }

@@ -18,9 +18,25 @@ pub(crate) enum Role {
     Wgmma,
     /// Reads and writes of `cp.async` without `.bulk`, per lane.
     Copy,
+    /// `tcgen05.mma` and `tcgen05.cp`, per lane: reads of shared memory, and all that they do in
+    /// tensor memory. A `tcgen05.commit` makes them known.
+    Tensor,
+    /// `tcgen05.ld`, one clock for the whole warp.
+    TensorLoad,
+    /// `tcgen05.st`, one clock for the whole warp.
+    TensorStore,
 }
 
-const ROLES: [Role; 5] = [Role::Generic, Role::BulkRead, Role::BulkWrite, Role::Wgmma, Role::Copy];
+const ROLES: [Role; 8] = [
+    Role::Generic,
+    Role::BulkRead,
+    Role::BulkWrite,
+    Role::Wgmma,
+    Role::Copy,
+    Role::Tensor,
+    Role::TensorLoad,
+    Role::TensorStore,
+];
 
 /// One source of accesses whose clock only grows: a warp in one [`Role`], or an mbarrier between
 /// one initialisation and the next.

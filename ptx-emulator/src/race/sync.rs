@@ -11,7 +11,7 @@ use super::{Races, Thread, Warp, each_lane};
 /// acquires on leaving; a new clock for each phase keeps the phases apart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SyncClock {
-    view: View,
+    pub(super) view: View,
 }
 
 impl SyncClock {
