@@ -25,21 +25,25 @@ impl Arch {
         }
     }
 
-    /// Whether modules for a `.target` run on it: its own, and those of older architectures without
-    /// a suffix.
+    /// Whether modules for a `.target` run on it: its own, that of its family (the same with `f`),
+    /// and those of older architectures without a suffix.
     ///
     /// ```
     /// use ptx_emulator::Arch;
     ///
     /// let runs = |target| Arch::Sm90a.runs(target);
     /// assert!(runs("sm_90a") && runs("sm_80") && !runs("sm_100") && !runs("sm_100a"));
+    /// assert!(Arch::Sm100a.runs("sm_100f") && !runs("sm_100f") && !runs("sm_90f"));
     /// ```
     #[must_use]
     pub fn runs(self, target: &str) -> bool {
         let number = |name: &str| name.strip_prefix("sm_")?.parse::<u32>().ok();
         let own = self.name();
         let plain = own.trim_end_matches('a');
+        // Families begin with Blackwell.
+        let family = self != Self::Sm90a && target.strip_suffix('f') == Some(plain);
         target == own
+            || family
             || matches!((number(target), number(plain)), (Some(theirs), Some(own)) if theirs <= own)
     }
 }

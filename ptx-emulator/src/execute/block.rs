@@ -32,6 +32,8 @@ pub(crate) struct Block {
     pub(crate) landed: Landed,
     /// Matrix products of its warpgroups.
     pub(crate) matrix: crate::ops::wgmma::BlockState,
+    /// Its tensor memory.
+    pub(crate) tensor: crate::ops::tcgen05::BlockState,
     /// A running warp is taken out.
     pub(crate) warps: Vec<Option<Box<Warp>>>,
     /// Threads that have not exited.
@@ -74,6 +76,8 @@ pub(crate) struct Cluster {
     pub(crate) barrier: ClusterBarrier,
     /// What runs beside the threads.
     pub(crate) engine: Engine,
+    /// What is under way in its tensor memory.
+    pub(crate) tensor: crate::ops::tcgen05::Engine,
     /// The index of the cluster in the grid, in clusters.
     pub(crate) index: [u32; 3],
     /// Threads of a block along x, y and z.
@@ -88,6 +92,8 @@ impl Cluster {
 
     /// Whether all threads have exited and nothing is in flight.
     pub(crate) fn is_finished(&self) -> bool {
-        self.engine.is_idle() && self.blocks.iter().all(|block| block.live_threads == 0)
+        self.engine.is_idle()
+            && self.tensor.is_idle()
+            && self.blocks.iter().all(|block| block.live_threads == 0)
     }
 }

@@ -81,6 +81,8 @@ pub(crate) enum Wait {
     CopyGroups,
     /// `wgmma` groups of this warp.
     MatrixGroups,
+    /// Something of tensor memory, in words: "waits for …".
+    Tensor(&'static str),
     /// So many registers from the block's pool.
     Registers { wanted: u32 },
     /// A moment.

@@ -71,12 +71,15 @@ pub enum ReportKind {
         /// The write.
         detail: String,
     },
-    /// A register that belongs to an unfinished `wgmma` is read or written.
+    /// A register that belongs to an unfinished `wgmma` or `tcgen05.ld` is read or written.
     #[error("{0}")]
     MatrixRegisters(String),
     /// A barrier, an mbarrier or a register claim is used against its rules.
     #[error("{0}")]
     Synchronisation(String),
+    /// Tensor memory that is not allocated, not written, not given back or out of reach.
+    #[error("{0}")]
+    TensorMemory(String),
     /// No warp can go on.
     #[error("deadlock: no warp can go on\n{0}")]
     Deadlock(String),

@@ -67,6 +67,8 @@ pub(crate) struct Warp {
     pub(crate) local: Vec<Vec<u8>>,
     /// Unfinished matrix products and the registers they own.
     pub(crate) matrix: crate::ops::wgmma::WarpState,
+    /// Unfinished transfers from and to tensor memory, and the registers they own.
+    pub(crate) tensor: crate::ops::tcgen05::WarpState,
     /// Unfinished bulk copies and `cp.async` of each thread.
     pub(crate) copies: crate::ops::copy::WarpState,
     /// Registers of a thread, as `setmaxnreg` counts them.

@@ -21,6 +21,7 @@ pub(crate) mod mma;
 pub(crate) mod mov;
 pub(crate) mod region;
 pub(crate) mod special;
+pub(crate) mod tcgen05;
 pub(crate) mod tiles;
 pub(crate) mod wgmma;
 
@@ -49,6 +50,7 @@ pub(crate) enum Operation {
     Mma(Box<mma::Product>),
     Mov(mov::Mov),
     Special(special::Fetch),
+    Tensor(Box<tcgen05::Operation>),
     Tiles(tiles::Tiles),
     Wgmma(Box<wgmma::Operation>),
 }
@@ -92,6 +94,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         "ldmatrix" | "movmatrix" | "stmatrix" => tiles::lower(form),
         "mma" => mma::lower(form),
         "wgmma" => wgmma::lower(form),
+        "tcgen05" => tcgen05::lower(form),
         "add" | "sub" | "mul" | "mad" | "div" | "min" | "max" | "neg" | "abs"
             if integer::is_integer(form) =>
         {
@@ -135,6 +138,7 @@ pub(crate) fn execute(operation: &Operation, context: &mut Context<'_>) -> Outco
         Operation::Mbarrier(own) => return mbarrier::execute(own, context),
         Operation::Copy(own) => return copy::execute(own, context),
         Operation::Wgmma(own) => return wgmma::execute(own, context),
+        Operation::Tensor(own) => return tcgen05::execute(own, context),
     }
     Ok(Flow::Next)
 }

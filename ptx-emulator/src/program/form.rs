@@ -66,6 +66,11 @@ impl<'f, 'm> Form<'f, 'm> {
         self.lowering.is_for(arch)
     }
 
+    /// Whether the module is for an architecture with tensor memory.
+    pub(crate) fn has_tensor_memory(&self) -> bool {
+        self.lowering.has_tensor_memory()
+    }
+
     /// Whether a modifier is given; it counts as understood.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         let found = self.modifiers.iter_mut().find(|(own, taken)| !*taken && *own == word);

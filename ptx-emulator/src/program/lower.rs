@@ -60,6 +60,15 @@ impl<'m> Lowering<'m> {
         self.target.module.target.first().is_some_and(|name| name == arch.name())
     }
 
+    /// Whether the module is for an architecture with tensor memory: those of the family of
+    /// sm_100 and its relatives, never a plain one.
+    pub(super) fn has_tensor_memory(&self) -> bool {
+        const TARGETS: [&str; 6] =
+            ["sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f"];
+        let target = self.target.module.target.first();
+        target.is_some_and(|name| TARGETS.contains(&name.as_str()))
+    }
+
     pub(super) fn new(
         target: Target<'m>,
         index: usize,

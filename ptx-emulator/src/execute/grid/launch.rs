@@ -9,7 +9,7 @@ use crate::execute::report::{Report, ReportKind};
 use crate::execute::warp::{Frame, Path, PathState, Warp};
 use crate::machine::LoadedKernel;
 use crate::ops::barrier::{ClusterBarrier, NamedBarriers};
-use crate::ops::wgmma;
+use crate::ops::{tcgen05, wgmma};
 use crate::program::align_up;
 use crate::race::{Shadow, WarpName};
 use crate::random::Random;
@@ -113,6 +113,7 @@ fn round(
         moved |=
             crate::ops::copy::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
         moved |= wgmma::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
+        moved |= tcgen05::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
         let slots: usize = cluster.blocks.iter().map(|block| block.warps.len()).sum();
         let start = grid.random.below(slots as u64) as usize;
         for step in 0..slots {
@@ -129,6 +130,10 @@ fn round(
             if wgmma::has_due(cluster, grid.now) {
                 moved |=
                     wgmma::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
+            }
+            if tcgen05::has_due(cluster, grid.now) {
+                moved |=
+                    tcgen05::perform_due(cluster, grid).map_err(|fault| failed(cluster, fault))?;
             }
         }
     }
@@ -152,7 +157,9 @@ fn slot(cluster: &Cluster, slot: usize) -> (usize, usize) {
 fn next_moment(running: &[Cluster], now: u64) -> Option<u64> {
     let engines = running
         .iter()
-        .flat_map(|cluster| [cluster.engine.next_due(), wgmma::next_due(cluster)])
+        .flat_map(|cluster| {
+            [cluster.engine.next_due(), wgmma::next_due(cluster), tcgen05::next_due(cluster)]
+        })
         .flatten();
     let sleepers = running.iter().flat_map(|cluster| {
         let warps = cluster.blocks.iter().flat_map(|block| block.warps.iter().flatten());
@@ -188,6 +195,7 @@ fn start_cluster(kernel: &LoadedKernel<'_>, grid: &mut GridState, index: [u32; 3
         blocks,
         barrier: ClusterBarrier::new(threads),
         engine: Default::default(),
+        tensor: Default::default(),
         index,
         block_shape: grid.config.block,
     }
@@ -247,6 +255,7 @@ fn start_block(
         mbarriers: Default::default(),
         landed: Default::default(),
         matrix: Default::default(),
+        tensor: Default::default(),
         warps,
         live_threads: threads,
         // What the block gets is what its threads have: the pool fills by `setmaxnreg.dec` only.
@@ -291,6 +300,7 @@ fn start_warp(
         frames: vec![Some(frame)],
         local: (0..32).map(|_| vec![0xA5; local_bytes]).collect(),
         matrix: Default::default(),
+        tensor: Default::default(),
         copies: Default::default(),
         register_count: registers,
     }

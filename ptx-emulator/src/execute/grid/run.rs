@@ -154,10 +154,13 @@ impl Runner<'_, '_> {
                 continue;
             }
             let line = code.origins[at].line;
-            if self.warp.matrix.owns_any() {
+            let (matrix, tensor) = (&self.warp.matrix, &self.warp.tensor);
+            if matrix.owns_any() || tensor.owns_any() {
                 let frame_index = self.warp.paths[index].frame;
-                let operation = &instruction.operation;
-                let checked = self.warp.matrix.check(&code.touches[at], frame_index, operation);
+                let (touch, operation) = (&code.touches[at], &instruction.operation);
+                let checked = matrix
+                    .check(touch, frame_index, operation)
+                    .and_then(|()| tensor.check(touch, frame_index, operation));
                 if let Err(own) = checked {
                     let function = frame.function;
                     return Err(stall::fault_report(kernel, function, at, self.origin(mask), own));
@@ -305,6 +308,10 @@ impl Runner<'_, '_> {
         let has_ended = block.live_threads == 0;
         ops::barrier::threads_left(self.cluster, self.rank, self.grid, self.warp, mask);
         self.grid.progress += 1;
+        if has_ended {
+            ops::tcgen05::check_end(self.cluster, self.rank)
+                .map_err(|fault| stall::engine_report(self.kernel, self.cluster, fault))?;
+        }
         // Unchecked threads note nothing of what they have waited for.
         if has_ended && self.grid.is_checked() {
             ops::copy::check_end(self.cluster, self.rank)

@@ -179,6 +179,7 @@ fn describe_path(
                 let free = block.free_registers;
                 format!("waits for {wanted} registers for its threads; its block has {free} free")
             }
+            Wait::Tensor(what) => what.to_owned(),
             Wait::Until(_) => "sleeps".to_owned(),
         },
     };

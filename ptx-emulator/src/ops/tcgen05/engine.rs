@@ -1,0 +1,263 @@
+//! What is under way in the tensor memory of a cluster.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::commit::Arrival;
+use super::copy::Move;
+use super::transfer::Pending;
+use crate::execute::block::Cluster;
+use crate::execute::grid::{EngineFault, GridState};
+use crate::execute::report::Fault;
+use crate::execute::{Context, Outcome};
+use crate::race::{Agent, AsyncAccess, AsyncOrigin, Proxy, Role, Strength, WarpId};
+use crate::random::Random;
+
+/// Who issued something, and where.
+#[derive(Clone, Debug)]
+pub(super) struct Issuer {
+    pub(super) warp: WarpId,
+    pub(super) rank: usize,
+    pub(super) warp_index: u32,
+    pub(super) lanes: u32,
+    pub(super) line: u32,
+    block: [u32; 3],
+}
+
+impl Issuer {
+    /// Some of the lanes that execute an instruction.
+    pub(super) fn of(context: &Context<'_>, lanes: u32) -> Self {
+        Self {
+            warp: context.warp.id,
+            rank: context.rank,
+            warp_index: context.warp.index,
+            lanes,
+            line: context.line,
+            block: context.cluster.blocks[context.rank].index,
+        }
+    }
+
+    fn fault(&self, fault: Fault) -> EngineFault {
+        let Self { line, block, warp_index: warp, lanes, .. } = *self;
+        EngineFault { fault, line, block, warp, lanes }
+    }
+}
+
+/// What a thread has issued.
+#[derive(Debug)]
+pub(super) enum Work {
+    Copy(Box<Move>),
+    Commit(Box<Arrival>),
+}
+
+impl Work {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Copy(_) => "tcgen05.cp",
+            Self::Commit(_) => "tcgen05.commit",
+        }
+    }
+
+    fn uses(&self, rank: usize, columns: &Range<u32>) -> bool {
+        match self {
+            Self::Copy(own) => own.uses(rank, columns),
+            Self::Commit(_) => false,
+        }
+    }
+
+    fn perform(&self, task: &Task, cluster: &mut Cluster, grid: &mut GridState) -> Outcome {
+        match self {
+            Self::Copy(own) => own.perform(task, cluster, grid),
+            Self::Commit(own) => own.perform(task, cluster),
+        }
+    }
+}
+
+/// Under whose name and clock something is done.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) issuer: Issuer,
+    /// What the thread knew; absent if accesses are not checked.
+    pub(super) origin: Option<AsyncOrigin>,
+    /// The clock at which a commit makes it known.
+    pub(super) clock: u32,
+}
+
+impl Task {
+    /// An access of shared memory, or of tensor memory.
+    pub(super) fn access(&self, proxy: Proxy) -> Option<AsyncAccess<'_>> {
+        Some(AsyncAccess {
+            origin: self.origin.as_ref()?,
+            agent: self.agent(),
+            lanes: self.issuer.lanes,
+            clock: self.clock,
+            strength: Strength::Weak,
+            proxy,
+            site: self.issuer.line,
+        })
+    }
+
+    pub(super) fn agent(&self) -> Agent {
+        Agent::warp(self.issuer.warp, Role::Tensor)
+    }
+}
+
+#[derive(Debug)]
+struct Queued {
+    due: u64,
+    task: Task,
+    work: Work,
+}
+
+/// What one thread has issued and when, in order.
+#[derive(Debug)]
+struct Stream {
+    warp: WarpId,
+    lanes: u32,
+    queue: VecDeque<Queued>,
+    /// Nothing that is issued from here on is due before.
+    latest: u64,
+    commits: u32,
+    /// What the thread knew when it issued the last but a commit.
+    last: Option<AsyncOrigin>,
+}
+
+/// What is under way in the tensor memory of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    transfers: Vec<Pending>,
+    streams: Vec<Stream>,
+    /// Nothing is due before.
+    earliest: Option<u64>,
+}
+
+/// How many turns something takes after what is before it: mostly few, sometimes many, so that
+/// programs which forget to wait are seen.
+fn delay(random: &mut Random) -> u64 {
+    match random.below(16) {
+        0..8 => random.below(8),
+        8..15 => random.below(64),
+        _ => random.below(512),
+    }
+}
+
+impl Engine {
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.earliest.is_none()
+    }
+
+    fn note_due(&mut self, due: u64) {
+        self.earliest = Some(self.earliest.map_or(due, |own| own.min(due)));
+    }
+
+    fn update(&mut self) {
+        let transfers = self.transfers.iter().map(|own| own.due);
+        let queues = self.streams.iter().filter_map(|own| Some(own.queue.front()?.due));
+        self.earliest = transfers.chain(queues).min();
+    }
+
+    /// A warp issues a transfer.
+    pub(super) fn transfer(&mut self, pending: Pending) {
+        self.note_due(pending.due);
+        self.transfers.push(pending);
+    }
+
+    /// The name and the line of what uses columns of a block.
+    pub(super) fn user(&self, rank: usize, columns: &Range<u32>) -> Option<(&'static str, u32)> {
+        let mut transfers = self.transfers.iter().filter(|own| own.uses(rank, columns));
+        let transfer = transfers.next().map(|own| (own.name(), own.issuer.line));
+        let mut queued = self.streams.iter().flat_map(|own| own.queue.iter());
+        let queued = queued.find(|own| own.work.uses(rank, columns));
+        transfer.or_else(|| queued.map(|own| (own.work.name(), own.task.issuer.line)))
+    }
+
+    fn stream(&mut self, warp: WarpId, lanes: u32) -> &mut Stream {
+        let found = self.streams.iter().position(|own| own.warp == warp && own.lanes == lanes);
+        let index = found.unwrap_or_else(|| {
+            let (queue, latest, commits, last) = (VecDeque::new(), 0, 0, None);
+            self.streams.push(Stream { warp, lanes, queue, latest, commits, last });
+            self.streams.len() - 1
+        });
+        &mut self.streams[index]
+    }
+}
+
+/// A thread issues something that happens after all that it has issued before.
+pub(super) fn issue(context: &mut Context<'_>, lane: usize, work: Work) {
+    let lanes = 1 << lane;
+    let warp = context.warp.id;
+    let is_commit = matches!(work, Work::Commit(_));
+    let races = &mut context.grid.races;
+    let origin = (context.grid.checks == crate::machine::Checks::On).then(|| match is_commit {
+        true => races.begin_tensor(warp, lanes),
+        false => races.begin_async(warp, lanes),
+    });
+    let issuer = Issuer::of(context, lanes);
+    let moment = context.grid.now + 1;
+    let delay = delay(&mut context.grid.random);
+    let engine = &mut context.cluster.tensor;
+    let stream = engine.stream(warp, lanes);
+    let clock = stream.commits.saturating_add(1);
+    let mut work = work;
+    match &mut work {
+        Work::Commit(own) => {
+            own.before.clone_from(&stream.last);
+            stream.commits = clock;
+        }
+        _ => stream.last.clone_from(&origin),
+    }
+    let due = stream.latest.max(moment) + delay;
+    stream.latest = due;
+    stream.queue.push_back(Queued { due, task: Task { issuer, origin, clock }, work });
+    engine.note_due(due);
+    context.grid.progress += 1;
+}
+
+/// Whether something is due.
+#[inline]
+pub(crate) fn has_due(cluster: &Cluster, now: u64) -> bool {
+    cluster.tensor.earliest.is_some_and(|earliest| earliest <= now)
+}
+
+/// When the next of it is due.
+pub(crate) fn next_due(cluster: &Cluster) -> Option<u64> {
+    cluster.tensor.earliest
+}
+
+/// Lets everything happen that is due, while no warp of the cluster runs. Returns whether something
+/// did.
+pub(crate) fn perform_due(
+    cluster: &mut Cluster,
+    grid: &mut GridState,
+) -> Result<bool, EngineFault> {
+    if !has_due(cluster, grid.now) {
+        return Ok(false);
+    }
+    let mut moved = false;
+    let mut index = 0;
+    while index < cluster.tensor.transfers.len() {
+        if cluster.tensor.transfers[index].due > grid.now {
+            index += 1;
+            continue;
+        }
+        let own = cluster.tensor.transfers.swap_remove(index);
+        own.perform(cluster, grid).map_err(|fault| own.issuer.fault(fault))?;
+        moved = true;
+    }
+    for index in 0..cluster.tensor.streams.len() {
+        let now = grid.now;
+        let next = |cluster: &mut Cluster| {
+            let queue = &mut cluster.tensor.streams.get_mut(index)?.queue;
+            queue.front().filter(|own| own.due <= now)?;
+            queue.pop_front()
+        };
+        while let Some(Queued { task, work, .. }) = next(cluster) {
+            work.perform(&task, cluster, grid).map_err(|fault| task.issuer.fault(fault))?;
+            moved = true;
+        }
+    }
+    cluster.tensor.update();
+    grid.progress += u64::from(moved);
+    Ok(moved)
+}
