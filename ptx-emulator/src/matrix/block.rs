@@ -166,7 +166,7 @@ fn pack(sums: &Sums, registers: &mut [Row], word: impl Fn(f64) -> u32) {
 /// Rounds toward zero, as tensor cores were measured to do (Fasi and others, "Numerical behavior
 /// of NVIDIA tensor cores", 2021, up to A100; the manual leaves it open, and Hopper is taken to
 /// do the same). Magnitudes from 2^128 on are infinite. Subnormal results round to nearest.
-fn single(sum: f64, precision: Precision) -> u32 {
+pub(super) fn single(sum: f64, precision: Precision) -> u32 {
     let kept = match precision {
         Precision::Single => !0u64 << 29,
         Precision::Reduced => !0u64 << 39,
@@ -178,6 +178,6 @@ fn single(sum: f64, precision: Precision) -> u32 {
 /// The low 32 bits of a whole number below 2^51, in two's complement.
 ///
 /// Adding 1.5 * 2^52 brings them to the low end of the mantissa.
-fn low_word(sum: f64) -> u32 {
+pub(super) fn low_word(sum: f64) -> u32 {
     (sum + 6_755_399_441_055_744.0).to_bits() as u32
 }
