@@ -15,7 +15,6 @@ pub(crate) mod element;
 pub(crate) mod fp8;
 pub(crate) mod mma;
 pub(crate) mod narrow;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no instruction calls it yet"))]
 pub(crate) mod tcgen05;
 pub(crate) mod tiles;
 pub(crate) mod wgmma;

@@ -4,6 +4,7 @@ mod allocation;
 mod copies;
 mod forms;
 mod order;
+mod products;
 mod transfers;
 
 use ptx_emulator::{Arch, Checks, LaunchConfig, LaunchError, Machine, Options, Parameters};
@@ -80,7 +81,7 @@ impl<'a> Kernel<'a> {
     }
 
     fn run(&self) -> Vec<u32> {
-        self.try_run().unwrap_or_else(|error| panic!("{}\n{error}", self.body))
+        self.try_run().unwrap_or_else(|error| panic!("{error}\n{}", self.body))
     }
 
     /// The launch ends well under several seeds.
@@ -94,8 +95,9 @@ impl<'a> Kernel<'a> {
     fn fails(&self, part: &str) {
         for seed in 0..6 {
             let result = Kernel { seed, ..self.clone() }.try_run();
-            let error = result.expect_err(self.body).to_string();
-            assert!(error.contains(part), "seed {seed}\n{}\n{error}", self.body);
+            let Err(error) = result else { panic!("seed {seed}, not {part}\n{}", self.body) };
+            let error = error.to_string();
+            assert!(error.contains(part), "seed {seed}: {error}\n{}", self.body);
         }
     }
 }

@@ -46,6 +46,13 @@ pub(super) struct Request {
     done: Option<u32>,
 }
 
+impl Request {
+    /// Whether both warps have come: the other block may have exited since.
+    pub(super) fn is_done(&self) -> bool {
+        self.done.is_some()
+    }
+}
+
 fn fault(text: impl Into<String>) -> Fault {
     ReportKind::TensorMemory(text.into()).into()
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::commit::Arrival;
 use super::copy::Move;
+use super::multiply::Product;
 use super::transfer::Pending;
 use crate::execute::block::Cluster;
 use crate::execute::grid::{EngineFault, GridState};
@@ -47,6 +48,7 @@ impl Issuer {
 #[derive(Debug)]
 pub(super) enum Work {
     Copy(Box<Move>),
+    Multiply(Box<Product>),
     Commit(Box<Arrival>),
 }
 
@@ -54,6 +56,7 @@ impl Work {
     fn name(&self) -> &'static str {
         match self {
             Self::Copy(_) => "tcgen05.cp",
+            Self::Multiply(_) => "tcgen05.mma",
             Self::Commit(_) => "tcgen05.commit",
         }
     }
@@ -61,6 +64,7 @@ impl Work {
     fn uses(&self, rank: usize, columns: &Range<u32>) -> bool {
         match self {
             Self::Copy(own) => own.uses(rank, columns),
+            Self::Multiply(own) => own.uses(rank, columns),
             Self::Commit(_) => false,
         }
     }
@@ -68,6 +72,7 @@ impl Work {
     fn perform(&self, task: &Task, cluster: &mut Cluster, grid: &mut GridState) -> Outcome {
         match self {
             Self::Copy(own) => own.perform(task, cluster, grid),
+            Self::Multiply(own) => own.perform(task, cluster, grid),
             Self::Commit(own) => own.perform(task, cluster),
         }
     }

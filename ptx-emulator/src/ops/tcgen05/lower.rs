@@ -54,6 +54,8 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         lower_commit(form)?
     } else if form.take("cp") {
         lower_copy(form)?
+    } else if form.take("mma") {
+        super::multiply::lower(form)?
     } else if form.has("shift") {
         return Err("`.shift` is not emulated: the manual does not say clearly which row keeps \
                     its place"

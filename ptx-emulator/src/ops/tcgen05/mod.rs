@@ -14,6 +14,7 @@ mod copy;
 mod engine;
 mod lower;
 mod memory;
+mod multiply;
 mod shape;
 mod transfer;
 mod warp;
@@ -28,17 +29,9 @@ use std::sync::Arc;
 use crate::execute::registers::lanes;
 use crate::execute::report::Fault;
 use crate::execute::{Context, Flow, Outcome};
+use crate::matrix::tcgen05::Group;
 use crate::ops::access::addresses;
 use crate::program::operand::Address;
-
-/// How many blocks an instruction is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
-    /// `.cta_group::1`.
-    One,
-    /// `.cta_group::2`: the blocks of ranks 2i and 2i + 1 of a cluster.
-    Two,
-}
 
 /// An instruction.
 #[derive(Clone, Debug)]
@@ -55,6 +48,7 @@ pub(crate) enum Operation {
     /// `tcgen05.fence::after_thread_sync`.
     FenceAfter,
     Copy(copy::Copy),
+    Multiply(Box<multiply::Multiply>),
     Commit(commit::Commit),
 }
 
@@ -86,6 +80,7 @@ pub(crate) fn execute(own: &Operation, context: &mut Context<'_>) -> Outcome<Flo
         }
         Operation::FenceBefore | Operation::FenceAfter => {}
         Operation::Copy(own) => copy::issue(own, context)?,
+        Operation::Multiply(own) => multiply::issue(own, context)?,
         Operation::Commit(own) => commit::issue(own, context)?,
     }
     Ok(Flow::Next)
@@ -116,7 +111,8 @@ fn check_group(group: Group, context: &mut Context<'_>) -> Outcome {
         );
         return Err(Fault::synchronisation(text));
     }
-    if group == Group::One {
+    let is_done = context.block().tensor.request.as_ref().is_some_and(|own| own.is_done());
+    if group == Group::One || is_done {
         return Ok(());
     }
     let peer = context.rank ^ 1;
