@@ -34,6 +34,8 @@ pub(crate) struct Block {
     pub(crate) matrix: crate::ops::wgmma::BlockState,
     /// Its tensor memory.
     pub(crate) tensor: crate::ops::tcgen05::BlockState,
+    /// The line where it saw that its request for another cluster's work failed.
+    pub(crate) refused_request: Option<u32>,
     /// A running warp is taken out.
     pub(crate) warps: Vec<Option<Box<Warp>>>,
     /// Threads that have not exited.

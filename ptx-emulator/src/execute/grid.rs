@@ -1,9 +1,11 @@
 //! Running a grid: which warp goes next, for how long, and when nothing can.
 
+mod clusters;
 mod launch;
 mod run;
 mod stall;
 
+pub(crate) use clusters::Clusters;
 pub(crate) use launch::run_grid;
 pub(crate) use run::{LOCAL_BYTES, check_depth};
 pub(crate) use stall::EngineFault;
@@ -32,6 +34,8 @@ pub(crate) struct GridState {
     pub(crate) multiprocessors: u32,
     /// A count of turns, which serves as the clock.
     pub(crate) now: u64,
+    /// The clusters that have not started.
+    pub(crate) clusters: Clusters,
     /// Blocks started so far.
     pub(crate) started_blocks: u32,
     /// Warp instructions executed.

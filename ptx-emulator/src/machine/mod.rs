@@ -20,7 +20,7 @@ pub use statistics::{Executions, Statistics};
 pub use values::{Parameters, Scalar};
 
 use crate::arch::Arch;
-use crate::execute::grid::{GridState, run_grid};
+use crate::execute::grid::{Clusters, GridState, run_grid};
 use crate::module::{Module, SourceFile};
 use crate::program::{Kernel, lower_kernels};
 use crate::race::Races;
@@ -352,6 +352,7 @@ impl Machine {
             checks: self.options.checks,
             fp8_accumulation: self.options.fp8_accumulation,
             arch: self.options.arch,
+            clusters: Clusters::new(config),
             config: *config,
             parameters: parameters.to_vec(),
             shared_bytes,

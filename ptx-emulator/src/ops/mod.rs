@@ -86,6 +86,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         "mbarrier" => mbarrier::lower(form),
         "cp" => copy::lower(form),
         "tensormap" => copy::lower_map(form),
+        "clusterlaunchcontrol" => copy::lower_cancel(form),
         "fence" | "membar" => fence::lower(form),
         "applypriority" | "createpolicy" | "discard" | "getctarank" | "griddepcontrol"
         | "isspacep" | "mapa" | "pmevent" | "prefetch" | "prefetchu" | "setmaxnreg" => {

@@ -66,6 +66,11 @@ impl<'f, 'm> Form<'f, 'm> {
         self.lowering.is_for(arch)
     }
 
+    /// The number of the architecture that the module is for.
+    pub(crate) fn generation(&self) -> u32 {
+        self.lowering.generation()
+    }
+
     /// Whether the module is for an architecture with tensor memory.
     pub(crate) fn has_tensor_memory(&self) -> bool {
         self.lowering.has_tensor_memory()

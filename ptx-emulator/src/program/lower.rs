@@ -60,6 +60,14 @@ impl<'m> Lowering<'m> {
         self.target.module.target.first().is_some_and(|name| name == arch.name())
     }
 
+    /// The number of the architecture that the module is for: 100 for `sm_100a`.
+    pub(super) fn generation(&self) -> u32 {
+        let target = self.target.module.target.first().map_or("", String::as_str);
+        let number =
+            target.trim_start_matches("sm_").trim_end_matches(|own: char| own.is_alphabetic());
+        number.parse().unwrap_or(0)
+    }
+
     /// Whether the module is for an architecture with tensor memory: those of the family of
     /// sm_100 and its relatives, never a plain one.
     pub(super) fn has_tensor_memory(&self) -> bool {

@@ -3,6 +3,7 @@
 mod allocation;
 mod copies;
 mod forms;
+mod launch_control;
 mod order;
 mod products;
 mod transfers;

@@ -46,14 +46,13 @@ fn run_clusters(
     grid: &mut GridState,
     counts: &mut Counts,
 ) -> Result<(), Box<Report>> {
-    let mut waiting = clusters(grid);
     let blocks_per_cluster = grid.config.cluster.iter().product::<u32>().max(1);
     let resident = (grid.multiprocessors / blocks_per_cluster).max(1) as usize;
     let mut running: Vec<Cluster> = Vec::new();
     let mut stalls = stall::Stalls::default();
     loop {
         while running.len() < resident
-            && let Some(index) = waiting.next()
+            && let Some(index) = grid.clusters.take()
         {
             running.push(start_cluster(kernel, grid, index));
         }
@@ -83,15 +82,6 @@ fn run_clusters(
         }
         grid.wake_all = true;
     }
-}
-
-/// The indices of all clusters of a grid, in units of clusters, x fastest.
-/// They are counted rather than listed, as a grid may have 2⁶³ blocks.
-fn clusters(grid: &GridState) -> impl Iterator<Item = [u32; 3]> + use<> {
-    let config = &grid.config;
-    let [columns, rows, layers] =
-        std::array::from_fn(|axis| config.grid[axis] / config.cluster[axis].max(1));
-    (0..layers).flat_map(move |z| (0..rows).flat_map(move |y| (0..columns).map(move |x| [x, y, z])))
 }
 
 /// Lets every warp of every running cluster have turns, in a random order, and what is due happen.
@@ -256,6 +246,7 @@ fn start_block(
         landed: Default::default(),
         matrix: Default::default(),
         tensor: Default::default(),
+        refused_request: None,
         warps,
         live_threads: threads,
         // What the block gets is what its threads have: the pool fills by `setmaxnreg.dec` only.

@@ -1,5 +1,6 @@
 //! Copies into shared memory that complete on mbarriers.
 
+use super::cancel;
 use super::engine::Issuer;
 use super::tensor::TensorBox;
 use super::transfer::{Known, Reduction, copy_shared, note_shared_read, read_global, write_shared};
@@ -21,6 +22,8 @@ pub(super) enum Source {
     Tensor(TensorBox),
     /// Registers.
     Immediate([u8; 16], u32),
+    /// The response to `clusterlaunchcontrol.try_cancel`.
+    Cluster,
 }
 
 impl Source {
@@ -29,6 +32,7 @@ impl Source {
         match self {
             Self::Global(_, bytes) | Self::Shared(_, bytes) | Self::Immediate(_, bytes) => *bytes,
             Self::Tensor(own) => own.geometry.bytes(),
+            Self::Cluster => cancel::BYTES,
         }
     }
 
@@ -78,6 +82,7 @@ impl Load {
         match self.source {
             Source::Tensor(_) => "tensor copy",
             Source::Immediate(..) => "asynchronous store",
+            Source::Cluster => "clusterlaunchcontrol.try_cancel",
             Source::Global(..) | Source::Shared(..) => "bulk copy",
         }
     }
@@ -167,6 +172,7 @@ impl Load {
                 note_shared_read(cluster, grid, access, *place, *bytes)?;
                 copy_shared(cluster, *place, plain(), &mut data);
             }
+            Source::Cluster => data = cancel::response(grid).to_vec(),
             Source::Immediate(value, _) => {
                 for (place, byte) in data.iter_mut().zip(value) {
                     *place = *byte;

@@ -1,10 +1,12 @@
 //! Asynchronous copies: `cp.async`, `cp.async.bulk` and `cp.reduce.async.bulk`, with and without
-//! tensor maps, `st.async`, `red.async`, and changes of tensor maps (PTX ISA 9.1, 9.7.9.25 to 28).
+//! tensor maps, `st.async`, `red.async`, and changes of tensor maps (PTX ISA 9.1, 9.7.9.25 to 28);
+//! `clusterlaunchcontrol`, whose response comes like a copy.
 //!
 //! An instruction checks its operands and hands the copy to the cluster's [`Engine`], which
 //! performs it later, at a random moment and in no order.
 
 mod bulk;
+mod cancel;
 mod engine;
 mod groups;
 mod landed;
@@ -17,6 +19,7 @@ mod tensor;
 mod threads;
 mod transfer;
 
+pub(crate) use cancel::lower as lower_cancel;
 pub(crate) use engine::{Engine, check_end, explain, perform_due};
 pub(crate) use groups::WarpState;
 pub(crate) use landed::Landed;
@@ -44,6 +47,10 @@ pub(crate) enum Copy {
     Prefetch(bulk::Prefetch),
     /// `st.async` and `red.async`.
     Remote(remote::Remote),
+    /// `clusterlaunchcontrol.try_cancel`.
+    Cancel(cancel::Request),
+    /// `clusterlaunchcontrol.query_cancel`.
+    Query(cancel::Query),
     /// `tensormap.replace`.
     Replace(map::Replace),
     /// `tensormap.cp_fenceproxy`.
@@ -61,6 +68,8 @@ pub(crate) fn execute(own: &Copy, context: &mut Context<'_>) -> Outcome<Flow> {
         Copy::Store(store) => bulk::issue_store(store, context)?,
         Copy::Prefetch(prefetch) => bulk::prefetch(prefetch, context)?,
         Copy::Remote(remote) => remote::issue(remote, context)?,
+        Copy::Cancel(own) => cancel::request(own, context)?,
+        Copy::Query(own) => cancel::query(own, context)?,
         Copy::Replace(replace) => map::replace_fields(replace, context)?,
         Copy::Publish(publish) => return map::publish(publish, context),
     }
