@@ -54,7 +54,7 @@ impl<'a> Kernel<'a> {
              mbarrier.init.shared.b64 [barriers+16], 1;
              fence.mbarrier_init.release.cluster;
              READY:
-             barrier.cluster.arrive; barrier.cluster.wait;
+             bar.sync 0;
              {}
              ret;\n}}\n",
             4 * WORDS,

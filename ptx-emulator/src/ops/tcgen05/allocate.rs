@@ -2,7 +2,7 @@
 
 use super::memory::{COLUMNS, SMALLEST};
 use super::transfer::check_warp;
-use super::{Group, check_group, uniform};
+use super::{Group, check_group, no_pair, uniform};
 use crate::execute::block::{Block, Cluster};
 use crate::execute::grid::EngineFault;
 use crate::execute::report::{Fault, ReportKind};
@@ -44,13 +44,6 @@ pub(super) struct Request {
     line: u32,
     /// The first column, once the other warp has come and it is done.
     done: Option<u32>,
-}
-
-impl Request {
-    /// Whether both warps have come: the other block may have exited since.
-    pub(super) fn is_done(&self) -> bool {
-        self.done.is_some()
-    }
 }
 
 fn fault(text: impl Into<String>) -> Fault {
@@ -179,6 +172,15 @@ fn together(action: Action, context: &mut Context<'_>) -> Outcome<Option<u32>> {
             state.request = Some(Request { action, warp, line, done: None });
             context.grid.progress += 1;
         }
+    }
+    // A block that has not started is waited for like one whose warp has not come.
+    let hint = match blocks.get(peer) {
+        None => Some(format!("; the cluster has no block {peer}")),
+        Some(other) if other.live_threads == 0 => other.absence(),
+        Some(_) => None,
+    };
+    if let Some(hint) = hint {
+        return Err(no_pair(rank, &hint));
     }
     let Some(other) = blocks[peer].tensor.request.as_ref().filter(|own| own.done.is_none()) else {
         return Ok(None);

@@ -2,7 +2,7 @@
 //! (PTX ISA 9.1, 9.7.16.12).
 
 use super::engine::{Task, Work, issue as enqueue};
-use super::{Group, check_group};
+use super::{Group, check_issue};
 use crate::execute::block::Cluster;
 use crate::execute::registers::lanes;
 use crate::execute::report::Fault;
@@ -34,7 +34,7 @@ pub(super) struct Arrival {
 
 /// Commits what the executing threads have issued.
 pub(super) fn issue(own: &Commit, context: &mut Context<'_>) -> Outcome {
-    check_group(own.group, context)?;
+    check_issue(own.group, context)?;
     let barriers = addresses(own.barrier, context);
     let masks = own.ranks.map(|ranks| context.frame.registers.words(ranks));
     for lane in lanes(context.mask) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::engine::{Task, Work, issue as enqueue};
 use super::memory::{COLUMNS, Cells, Column, Effect, LANES};
-use super::{Group, address, check_group, ranks};
+use super::{Group, address, check_issue, ranks};
 use crate::execute::block::Cluster;
 use crate::execute::grid::GridState;
 use crate::execute::registers::lanes;
@@ -132,7 +132,7 @@ fn decode(bits: u64) -> Result<Descriptor, String> {
 
 /// Issues the copies of the executing threads.
 pub(super) fn issue(own: &Copy, context: &mut Context<'_>) -> Outcome {
-    check_group(own.group, context)?;
+    check_issue(own.group, context)?;
     let addresses = address(own.to, context);
     let descriptors = context.frame.registers.doubles(own.from);
     for lane in lanes(context.mask) {

@@ -111,20 +111,26 @@ fn check_group(group: Group, context: &mut Context<'_>) -> Outcome {
         );
         return Err(Fault::synchronisation(text));
     }
-    let is_done = context.block().tensor.request.as_ref().is_some_and(|own| own.is_done());
-    if group == Group::One || is_done {
-        return Ok(());
-    }
+    Ok(())
+}
+
+/// As [`check_group`] for what one thread issues for its block, or for both blocks of a pair, which
+/// must be running then.
+fn check_issue(group: Group, context: &mut Context<'_>) -> Outcome {
+    check_group(group, context)?;
     let peer = context.rank ^ 1;
     let hint = match context.cluster.blocks.get(peer) {
+        _ if group == Group::One => None,
         None => Some(format!("; the cluster has no block {peer}")),
         Some(block) => block.absence(),
     };
-    let Some(hint) = hint else { return Ok(()) };
-    let rank = context.rank;
+    hint.map_or(Ok(()), |hint| Err(no_pair(context.rank, &hint)))
+}
+
+fn no_pair(rank: usize, hint: &str) -> Fault {
     let text =
         format!("`.cta_group::2` by block {rank} of a cluster, whose pair is not whole{hint}");
-    Err(Fault::synchronisation(text))
+    Fault::synchronisation(text)
 }
 
 /// The ranks of the blocks that an instruction of a block is for, the even one first.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::engine::{Task, Work, issue as enqueue};
 use super::lower::{take_group, tensor_address};
 use super::memory::{Cells, Effect};
-use super::{Group, Operation, address, check_group, ranks};
+use super::{Group, Operation, address, check_issue, ranks};
 use crate::execute::block::{Block, Cluster};
 use crate::execute::grid::GridState;
 use crate::execute::registers::lanes;
@@ -180,7 +180,7 @@ pub(super) struct Product {
 
 /// Issues the products of the executing threads.
 pub(super) fn issue(own: &Multiply, context: &mut Context<'_>) -> Outcome {
-    check_group(own.form.group, context)?;
+    check_issue(own.form.group, context)?;
     let ranks = ranks(own.form.group, context.rank);
     let operands = operands(own, context);
     for lane in lanes(context.mask) {
