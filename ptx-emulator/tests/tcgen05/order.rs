@@ -95,6 +95,26 @@ fn copies_after_loads() {
     }
 }
 
+/// A commit passes on what its thread knew: it contains a fence.
+#[test]
+fn commits_are_fences() {
+    let load = format!("{}{WAIT_LOAD}", load());
+    let other = COMMIT.replace("[barriers]", "[barriers+8]");
+    let body = |wait_load: &str, fence: &str| {
+        format!(
+            "setp.ne.u32 %p2, %warp, 0; @%p2 bra LOADED; {}{wait_load} LOADED: {}{}{}{WAIT_LOAD}",
+            load.replace(WAIT_LOAD, ""),
+            by_thread(0, &other),
+            // Thread 32 writes what warp 0 has read.
+            by_thread(32, &format!("{}{fence}{COPY}{COMMIT}", wait(1))),
+            wait(0)
+        )
+    };
+    Kernel::new(&kernel(&body(WAIT_LOAD, AFTER))).passes();
+    Kernel::new(&kernel(&body(WAIT_LOAD, ""))).fails(RACE);
+    Kernel::new(&kernel(&body("", AFTER))).fails(RACE);
+}
+
 /// Relaxed arrivals are enough between the fences.
 #[test]
 fn relaxed_arrivals() {
