@@ -79,6 +79,15 @@ impl Races {
         }
     }
 
+    /// Whether a lane knows, for its `tcgen05` instructions, what it issued itself up to a clock to
+    /// be complete.
+    pub(crate) fn tensor_knows(&self, warp: WarpId, lanes: u32, clock: u32) -> bool {
+        let Some(Some(state)) = self.warps.get(warp.0 as usize) else { return true };
+        let agent = Agent::warp(warp, Role::Tensor);
+        let mut threads = each_lane(lanes).filter_map(|lane| state.threads.get(lane));
+        threads.all(|own| own.tensor.entry(agent).knows(lanes, clock))
+    }
+
     /// A warp issues a `tcgen05.ld` or `tcgen05.st`, which knows what any of its lanes knows.
     pub(crate) fn begin_tensor(&mut self, warp: WarpId, lanes: u32) -> AsyncOrigin {
         let own = Agent::warp(warp, Role::Generic);

@@ -219,6 +219,38 @@ fn reports() {
     fails(&kernel("", &far), "out of bounds of shared memory");
 }
 
+/// Products of one thread are in order if they have the same accumulator and shape.
+#[test]
+fn products_of_a_thread() {
+    let mma = |d: &str, a: &str, n: usize| {
+        let form = instruction(128, n);
+        format!("tcgen05.mma.cta_group::1.kind::f16 [{d}], {a}, %d5, {form}, 0;")
+    };
+    let between = format!(
+        "{} BETWEEN: mbarrier.try_wait.parity.shared::cta.b64 %p5, [barriers+8], 0;
+         @!%p5 bra BETWEEN; {AFTER}",
+        COMMIT.replace("[barriers]", "[barriers+8]")
+    );
+    let first = mma("%tensor", "%d4", N);
+    let place = "add.u32 %r30, %tensor, 32;";
+    let seconds = [
+        (mma("%tensor", "%d4", 16), true),
+        (format!("{place}{}", mma("%r30", "%d4", N)), true),
+        // The first's sums as the second's left operand: any numbers do.
+        (format!("{place}add.u32 %r31, %tensor, 64;{}", mma("%r31", "[%r30]", N)), true),
+        (format!("add.u32 %r31, %tensor, 64;{}", mma("%r31", "%d4", N)), false),
+        (mma("%tensor", "%d4", N), false),
+    ];
+    let input = halves([0, 0], [128, N]);
+    for (second, meets) in seconds {
+        let waiting = kernel("", &format!("{first}{between}{second}"));
+        Kernel { input: input.clone(), ..Kernel::new(&waiting) }.passes();
+        let text = kernel("", &format!("{first}{second}"));
+        let kernel = Kernel { input: input.clone(), ..Kernel::new(&text) };
+        if meets { kernel.fails("by the same thread") } else { kernel.passes() }
+    }
+}
+
 #[test]
 fn a_pair_of_blocks() {
     let mma = format!(

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::commit::Arrival;
 use super::copy::Move;
 use super::multiply::Product;
+use super::pipeline::{Issued, Pipeline};
 use super::transfer::Pending;
 use crate::execute::block::Cluster;
 use crate::execute::grid::{EngineFault, GridState};
@@ -125,6 +126,7 @@ struct Stream {
     commits: u32,
     /// What the thread knew when it issued the last but a commit.
     last: Option<AsyncOrigin>,
+    products: Pipeline,
 }
 
 /// What is under way in the tensor memory of a cluster.
@@ -180,12 +182,27 @@ impl Engine {
     fn stream(&mut self, warp: WarpId, lanes: u32) -> &mut Stream {
         let found = self.streams.iter().position(|own| own.warp == warp && own.lanes == lanes);
         let index = found.unwrap_or_else(|| {
-            let (queue, latest, commits, last) = (VecDeque::new(), 0, 0, None);
-            self.streams.push(Stream { warp, lanes, queue, latest, commits, last });
+            let (queue, products) = Default::default();
+            let (latest, commits, last) = (0, 0, None);
+            let stream = Stream { warp, lanes, queue, latest, commits, last, products };
+            self.streams.push(stream);
             self.streams.len() - 1
         });
         &mut self.streams[index]
     }
+}
+
+/// A product of a thread must be in order with those before.
+pub(super) fn check_product(context: &mut Context<'_>, lane: usize, product: &Product) -> Outcome {
+    if !context.grid.is_checked() {
+        return Ok(());
+    }
+    let (warp, lanes, line) = (context.warp.id, 1 << lane, context.line);
+    let stream = context.cluster.tensor.stream(warp, lanes);
+    let clock = stream.commits.saturating_add(1);
+    let (accumulator, read, written) = product.cells();
+    let issued = Issued { accumulator, read, written, line, clock };
+    stream.products.push(&issued, &context.grid.races, (warp, lanes))
 }
 
 /// A thread issues something that happens after all that it has issued before.

@@ -43,6 +43,15 @@ impl Cells {
         let overlaps = self.columns.start < columns.end && columns.start < self.columns.end;
         self.rank == rank && overlaps
     }
+
+    /// The address of the first cell that others have, too.
+    pub(super) fn first_shared(&self, other: &Self) -> Option<u32> {
+        let lanes = self.lanes & other.lanes;
+        if lanes == 0 || !self.touches(other.rank, &other.columns) {
+            return None;
+        }
+        Some(lanes.trailing_zeros() << 16 | self.columns.start.max(other.columns.start))
+    }
 }
 
 /// What an instruction does to cells.

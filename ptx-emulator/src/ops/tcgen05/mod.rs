@@ -15,6 +15,7 @@ mod engine;
 mod lower;
 mod memory;
 mod multiply;
+mod pipeline;
 mod shape;
 mod transfer;
 mod warp;

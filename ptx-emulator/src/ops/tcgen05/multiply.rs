@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
-use super::engine::{Task, Work, issue as enqueue};
+use super::engine::{Task, Work, check_product, issue as enqueue};
 use super::lower::{take_group, tensor_address};
 use super::memory::{Cells, Effect};
+use super::pipeline::Accumulator;
 use super::{Group, Operation, address, check_issue, ranks};
 use crate::execute::block::{Block, Cluster};
 use crate::execute::grid::GridState;
@@ -176,6 +177,7 @@ pub(super) struct Product {
     shared: Vec<(usize, u64, u64)>,
     read: Vec<Cells>,
     written: Vec<Cells>,
+    accumulator: Accumulator,
 }
 
 /// Issues the products of the executing threads.
@@ -186,12 +188,14 @@ pub(super) fn issue(own: &Multiply, context: &mut Context<'_>) -> Outcome {
     for lane in lanes(context.mask) {
         let mma = Mma::new(&own.form, &operands[lane])
             .map_err(|error| Fault::at_lane(lane, ReportKind::Operand(error.to_string())))?;
-        let product = Product::new(mma, ranks.clone());
+        let product = Product::new(mma, operands[lane].d, ranks.clone());
         for cells in product.read.iter().chain(&product.written) {
             let memory = &context.cluster.blocks[cells.rank].tensor.memory;
             let checked = memory.check(&cells.columns);
             checked.map_err(|fault| Fault { lane: Some(lane as u32), ..fault })?;
         }
+        let checked = check_product(context, lane, &product);
+        checked.map_err(|fault| Fault { lane: Some(lane as u32), ..fault })?;
         enqueue(context, lane, Work::Multiply(Box::new(product)));
     }
     Ok(())
@@ -231,7 +235,8 @@ fn operands(own: &Multiply, context: &Context<'_>) -> [Operands; 32] {
 }
 
 impl Product {
-    fn new(mma: Mma, ranks: Vec<usize>) -> Self {
+    fn new(mma: Mma, d: u32, ranks: Vec<usize>) -> Self {
+        let (m, n, _) = mma.shape();
         let Footprint { shared, read, written } = mma.footprint();
         let rank = |block: usize| ranks.get(block).copied().unwrap_or_default();
         let cells = |list: Vec<ProductCells>| -> Vec<Cells> {
@@ -247,7 +252,12 @@ impl Product {
         let shared = shared.iter();
         let shared =
             shared.map(|own| (rank(own.block), own.start.into(), own.bytes.into())).collect();
-        Self { mma, ranks, shared, read, written }
+        Self { mma, ranks, shared, read, written, accumulator: (d, m, n) }
+    }
+
+    /// Its accumulator, and what it reads and writes of tensor memory.
+    pub(super) fn cells(&self) -> (Accumulator, &[Cells], &[Cells]) {
+        (self.accumulator, &self.read, &self.written)
     }
 
     /// Whether it may touch columns of a block.
