@@ -28,7 +28,8 @@ fn columns_of_every_size() {
         assert_eq!(places, wanted);
     }
     for columns in [0, 16, 33, 96, 1024] {
-        warp(&format!("{ALLOC} [slot], {columns};")).fails("allocations have 32, 64, 128, 256");
+        warp(&format!("mov.u32 %r1, {columns}; {ALLOC} [slot], %r1;"))
+            .fails("allocations have 32, 64, 128, 256");
     }
 }
 
@@ -130,10 +131,10 @@ fn rules() {
 #[test]
 fn columns_are_new() {
     let body = format!(
-        "{ALLOC} [slot], 512; mov.u32 %r1, 7;
-         tcgen05.st.sync.aligned.32x32b.x1.b32 [0], {{%r1}}; tcgen05.wait::st.sync.aligned;
+        "{ALLOC} [slot], 512; mov.u32 %r1, 7; mov.u32 %r2, 0;
+         tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {{%r1}}; tcgen05.wait::st.sync.aligned;
          {DEALLOC} 0, 512; {ALLOC} [slot], 512;
-         tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r1}}, [0]; tcgen05.wait::ld.sync.aligned;"
+         tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r1}}, [%r2]; tcgen05.wait::ld.sync.aligned;"
     );
     warp(&body).fails("uninitialised tensor memory");
 }

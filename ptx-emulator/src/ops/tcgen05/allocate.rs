@@ -51,13 +51,11 @@ fn fault(text: impl Into<String>) -> Fault {
 }
 
 /// A number of columns that can be allocated.
-fn check_columns(columns: u32) -> Outcome<u32> {
+pub(super) fn check_columns(columns: u32) -> Result<u32, String> {
     if columns.is_power_of_two() && (SMALLEST..=COLUMNS).contains(&columns) {
         return Ok(columns);
     }
-    Err(Fault::operand(format!(
-        "{columns} columns of tensor memory; allocations have 32, 64, 128, 256 or 512"
-    )))
+    Err(format!("{columns} columns of tensor memory; allocations have 32, 64, 128, 256 or 512"))
 }
 
 /// Allocates, or waits until that is possible.
@@ -73,7 +71,8 @@ pub(super) fn allocate(own: &Allocate, context: &mut Context<'_>) -> Outcome<Flo
         )));
     }
     let columns = context.frame.registers.words(own.columns);
-    let columns = check_columns(uniform(&columns, context.mask, "numbers of columns")?)?;
+    let columns = uniform(&columns, context.mask, "numbers of columns")?;
+    let columns = check_columns(columns).map_err(Fault::operand)?;
     let found = match own.group {
         Group::One => allocate_alone(columns, context),
         Group::Two => together(Action::Allocate { columns }, context)?,
@@ -124,7 +123,8 @@ pub(super) fn free(own: &Free, context: &mut Context<'_>) -> Outcome<Flow> {
     let registers = &context.frame.registers;
     let (addresses, columns) = (registers.words(own.address), registers.words(own.columns));
     let start = uniform(&addresses, context.mask, "tensor memory addresses")?;
-    let columns = check_columns(uniform(&columns, context.mask, "numbers of columns")?)?;
+    let columns = uniform(&columns, context.mask, "numbers of columns")?;
+    let columns = check_columns(columns).map_err(Fault::operand)?;
     let done = match own.group {
         Group::One => {
             free_columns(context.cluster, context.rank, start, columns)?;

@@ -210,8 +210,9 @@ pub(super) fn issue(context: &mut Context<'_>, lane: usize, work: Work) {
     let lanes = 1 << lane;
     let warp = context.warp.id;
     let is_commit = matches!(work, Work::Commit(_));
+    let checked = context.grid.is_checked();
     let races = &mut context.grid.races;
-    let origin = (context.grid.checks == crate::machine::Checks::On).then(|| match is_commit {
+    let origin = checked.then(|| match is_commit {
         true => races.begin_tensor(warp, lanes),
         false => races.begin_async(warp, lanes),
     });

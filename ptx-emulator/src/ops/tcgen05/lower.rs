@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::allocate::{Allocate, Free};
+use super::allocate::{Allocate, Free, check_columns};
 use super::commit::Commit;
 use super::copy::{Copy, Expansion, Rows};
 use super::shape::{Layout, Shape};
@@ -13,7 +13,7 @@ use crate::module::{Operand, StateSpace};
 use crate::ops::Operation as AnyOperation;
 use crate::ops::access::Space;
 use crate::ops::wgmma::take_aligned;
-use crate::program::operand::{Address, AddressBase, Destination};
+use crate::program::operand::{Address, AddressBase, Destination, Source32};
 use crate::program::types::DataType;
 use crate::program::{Form, Problem};
 
@@ -87,7 +87,7 @@ fn take_type(form: &mut Form<'_, '_>, word: &str) -> Result<(), Problem> {
 pub(super) fn tensor_address(form: &mut Form<'_, '_>, index: usize) -> Result<Address, Problem> {
     let address = form.address(index, Some(StateSpace::Shared))?;
     match address.base {
-        AddressBase::Word(_) | AddressBase::Constant(_) => Ok(address),
+        AddressBase::Word(_) => Ok(address),
         _ => Err("an address in tensor memory is a register of 32 bits".to_owned()),
     }
 }
@@ -101,8 +101,17 @@ fn lower_allocate(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
     expect(form, 2)?;
     let to = space.address(form, 0)?;
     crate::ops::access::check_address(space, to)?;
-    let columns = form.source32(1, DataType::U32)?;
+    let columns = columns(form)?;
     Ok(Operation::Allocate(Allocate { group, space, to, columns }))
+}
+
+/// The second operand as a number of columns; one that is known is checked.
+fn columns(form: &mut Form<'_, '_>) -> Result<Source32, Problem> {
+    let columns = form.source32(1, DataType::U32)?;
+    match columns {
+        Source32::Immediate(count) => check_columns(count).map(|_| columns),
+        Source32::Register(_) => Ok(columns),
+    }
 }
 
 fn lower_free(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
@@ -111,7 +120,7 @@ fn lower_free(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
     take_type(form, "b32")?;
     expect(form, 2)?;
     let address = form.source32(0, DataType::B32)?;
-    let columns = form.source32(1, DataType::U32)?;
+    let columns = columns(form)?;
     Ok(Operation::Free(Free { group, address, columns }))
 }
 
