@@ -62,7 +62,7 @@ fn cases() -> Vec<Case> {
     for (shape, registers, columns, most) in SHAPES {
         for repetitions in [1, 2, 4, 8, most / 2, most] {
             for packed in [false, true] {
-                let width = repetitions * columns << usize::from(packed);
+                let width = (repetitions * columns) << usize::from(packed);
                 let further = if shape == "16x32bx2" { FURTHER } else { 0 };
                 let lane = if shape == "32x32b" { 0 } else { repetitions % 2 * 16 };
                 let column = if width + further + 7 <= 512 { 7 } else { 0 };
@@ -149,7 +149,7 @@ fn stores_of_every_shape() {
         );
         let found = Kernel::new(&body).run();
         let mut expected: Vec<u32> =
-            (0..128 * WORDS as u32).map(|at| at / 128 << 16 | at % 128).collect();
+            (0..128 * WORDS as u32).map(|at| ((at / 128) << 16) | (at % 128)).collect();
         for thread in 0..128 {
             for register in 0..count {
                 let value = (thread as u32 * 65537).wrapping_add(0x8000_4000 + register as u32);
