@@ -6,7 +6,7 @@ use ptx_emulator::{Arch, LaunchConfig, Machine};
 fn module(arch: Arch, body: &str) -> String {
     format!(
         ".version 8.6\n.target {arch}\n.address_size 64\n\
-         .visible .entry test(.param .u64 out)\n{{\n.reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; \
+         .visible .entry test(.param .u64 out)\n{{\n.reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<6>; \
          .reg .b64 %d<4>; .reg .b64 %out;\nld.param.u64 %out, [out];\n{body}\nret;\n}}\n"
     )
 }
@@ -20,16 +20,21 @@ fn registers(width: char) -> (u32, &'static str) {
     }
 }
 
-/// Runs one instruction. Each word of `shape` is the file of an operand, the result's first: `b`
-/// has 8 bits, `h` 16, `r` 32 and `d` 64.
+/// Runs one instruction. Each letter of `shape` is the file of an operand, the result's first: `b`
+/// has 8 bits, `h` 16, `r` 32 and `d` 64. Braces make a vector.
 fn run(form: &str, shape: &str, sources: &[u64]) -> u64 {
     run_on(Arch::Sm90a, form, shape, sources)
 }
 
 fn run_on(arch: Arch, form: &str, shape: &str, sources: &[u64]) -> u64 {
     let mut body = String::new();
-    let mut operands = Vec::new();
-    for (index, width) in shape.chars().enumerate() {
+    let mut operands = String::new();
+    let mut index = 0;
+    for width in shape.chars() {
+        if matches!(width, '{' | '}') {
+            operands.push(width);
+            continue;
+        }
         let (bits, name) = registers(width);
         if index > 0 {
             let value = sources[index - 1];
@@ -38,10 +43,13 @@ fn run_on(arch: Arch, form: &str, shape: &str, sources: &[u64]) -> u64 {
                 _ => format!("mov.b{bits} {name}{index}, {value:#x};\n"),
             };
         }
-        operands.push(format!("{name}{index}"));
+        operands += &format!("{name}{index},");
+        index += 1;
     }
+    let operands = operands.replace(",}", "},");
+    let operands = operands.trim_end_matches(',');
     let (bits, name) = registers(shape.chars().next().unwrap());
-    body += &format!("{form} {};\nst.global.b{bits} [%out], {name}0;", operands.join(", "));
+    body += &format!("{form} {operands};\nst.global.b{bits} [%out], {name}0;");
     let mut machine = Machine::new(arch);
     let module =
         machine.load(&module(arch, &body)).unwrap_or_else(|error| panic!("{form}: {error}"));
@@ -188,6 +196,21 @@ fn conversions_of_blackwell() {
         ("cvt.rp.ue8m0x2.bf16x2", "hr", &[0x3F88_3E80], 0x807D),
         ("cvt.rn.bf16x2.ue8m0x2", "rh", &[0x807D], 0x4000_3E80),
         ("cvt.rn.satfinite.tf32.f32", "rr", &[0x7F80_0000], 0x7F7F_E000),
+        ("cvt.rn.satfinite.e2m1x2.f16x2", "br", &[0x4100_BCCD], 0x4A),
+        ("cvt.rn.satfinite.relu.e2m1x2.bf16x2", "br", &[0x4020_BF9A], 0x40),
+        ("cvt.rn.satfinite.e3m2x2.f16x2", "hr", &[0x4500_7C00], 0x151F),
+        ("cvt.rn.satfinite.e2m3x2.bf16x2", "hr", &[0x3F88_BF9A], 0x082A),
+        ("cvt.rn.satfinite.e4m3x2.bf16x2", "hr", &[0x3F80_C000], 0x38C0),
+        ("cvt.rn.satfinite.e5m2x2.bf16x2", "hr", &[0x3F80_7F80], 0x3C7B),
+        ("cvt.rn.bf16x2.e4m3x2", "rh", &[0x38C0], 0x3F80_C000),
+        ("cvt.rn.relu.bf16x2.e2m1x2", "rb", &[0xA4], 0x0000_4000),
+        ("cvt.rn.satfinite.bf16x2.e5m2x2", "rh", &[0x7CFC], 0x7F7F_FF7F),
+        // Twice 1 and half of -2; 2^-9 and 1.5 * 2^-6 times 2^-127, the last halfway.
+        ("cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2", "rhh", &[0x38C0, 0x807E], 0x4000_BF80),
+        ("cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2", "rhh", &[0x010C, 0x0000], 0x0000_0002),
+        ("cvt.rn.scaled::n2::ue8m0.bf16x2.e5m2x2", "rhh", &[0x7B3C, 0xFEFF], 0x7F80_7FFF),
+        ("cvt.rn.satfinite.scaled::n2::ue8m0.bf16x2.e5m2x2", "rhh", &[0x7B3C, 0xFE00], 0x7F7F_0040),
+        ("cvt.rn.relu.scaled::n2::ue8m0.bf16x2.e2m1x2", "rbh", &[0xA4, 0x7F80], 0x0000_4080),
     ];
     for (form, shape, sources, wanted) in cases {
         let found = run_on(Arch::Sm100a, form, shape, sources);
@@ -195,9 +218,84 @@ fn conversions_of_blackwell() {
     }
     for (instruction, hint) in [
         ("cvt.rn.satfinite.e2m1x2.f32 %h0, %r1, %r2;", "`.b8`"),
+        ("cvt.rn.satfinite.e2m1x2.bf16x2 %h0, %r1;", "`.b8`"),
+        ("cvt.rn.satfinite.e2m1x2.f16x2 %b0, %d1;", "`.b64`"),
+        ("cvt.rn.e2m1x2.bf16x2 %b0, %r1;", "`.satfinite`"),
+        ("cvt.bf16x2.e4m3x2 %r0, %h1;", "`.rn`"),
+        ("cvt.rn.bf16x2.e4m3x2 %r0, %h1, %h2;", "takes 2"),
+        ("cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2 %r0, %h1;", "takes 3"),
+        ("cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2 %r0, %h1, 5;", "literal"),
+        ("cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2 %r0, %h1, %r2;", "`.b16`"),
+        ("cvt.rn.scaled::n2::ue8m0.f16x2.e4m3x2 %r0, %h1, %h2;", "`.scaled::n2::ue8m0`"),
+        ("cvt.rn.satfinite.scaled::n2::ue8m0.e4m3x2.f32 %h0, %r1, %r2, %h1;", "scaled"),
         ("cvt.rn.f16x2.e2m1x2 %r0, %h1;", "`.b8`"),
         ("cvt.rn.ue8m0x2.f32 %h0, %r1, %r2;", "`.rz` or `.rp`"),
         ("cvt.rn.e3m2x2.f32 %h0, %r1, %r2;", "`.satfinite`"),
+    ] {
+        let mut machine = Machine::new(Arch::Sm100a);
+        let text = module(Arch::Sm100a, instruction);
+        let error = machine.load(&text).expect_err(instruction).to_string();
+        assert!(error.contains(hint), "{instruction}: {error}");
+    }
+}
+
+/// Numbers halfway between two codes, which random bits of 0x8000 or more round away from zero.
+#[test]
+fn conversions_with_random_bits() {
+    let cases: &[(&str, &str, &[u64], u64)] = &[
+        ("cvt.rs.bf16x2.f32", "rrrr", &[0x3F80_8000, 0x3F80_8000, 0x8000_7FFF], 0x3F81_3F80),
+        // Of each half the lower 13 bits count.
+        ("cvt.rs.f16x2.f32", "rrrr", &[0x3F80_1000, 0xBF80_1000, 0x1000_EFFF], 0x3C01_BC00),
+        ("cvt.rs.f16x2.f32", "drrr", &[0x4974_2400, 0xBF80_0000, 0], 0x7C00_BC00),
+        ("cvt.rs.relu.satfinite.f16x2.f32", "rrrr", &[0x4974_2400, 0xBF80_0000, 0], 0x7BFF_0000),
+        (
+            "cvt.rs.satfinite.e4m3x4.f32",
+            "r{rrrr}r",
+            &[0x3F88_0000, 0xBF88_0000, 0x3F88_0000, 0x4400_0000, 0x8000_7FFF],
+            0x39B9_387E,
+        ),
+        (
+            "cvt.rs.relu.satfinite.e5m2x4.f32",
+            "r{rrrr}r",
+            &[0x3F90_0000, 0x3F90_0000, 0x7FC0_0000, 0xBF90_0000, 0x7FFF_8000],
+            0x3C3C_7F00,
+        ),
+        (
+            "cvt.rs.satfinite.e2m3x4.f32",
+            "r{rrrr}r",
+            &[0x3F88_0000, 0xBF88_0000, 0x3F88_0000, 0x7FC0_0000, 0x8000_7FFF],
+            0x0929_081F,
+        ),
+        (
+            "cvt.rs.satfinite.e3m2x4.f32",
+            "r{rrrr}r",
+            &[0x3F90_0000, 0xBF90_0000, 0x3F90_0000, 0xFF80_0000, 0x7FFF_8000],
+            0x0C2C_0D3F,
+        ),
+        // 0x8000 for the first two, 0x7FFF for the others.
+        (
+            "cvt.rs.satfinite.e2m1x4.f32",
+            "h{rrrr}r",
+            &[0x3FA0_0000, 0xBFA0_0000, 0x3FA0_0000, 0xBFA0_0000, 0x807F_00FF],
+            0x3B2A,
+        ),
+    ];
+    for (form, shape, sources, wanted) in cases {
+        let found = run_on(Arch::Sm100a, form, shape, sources);
+        assert_eq!(found, *wanted, "{form} {shape} {sources:#x?}");
+    }
+    for (instruction, hint) in [
+        ("cvt.rs.e4m3x4.f32 %r0, {%r1, %r2, %r3, %r4}, %r5;", "`.satfinite`"),
+        ("cvt.rs.satfinite.e4m3x4.f32 %r0, {%r1, %r2, %r3}, %r4;", "vector of four"),
+        ("cvt.rs.satfinite.e4m3x4.f32 %h0, {%r1, %r2, %r3, %r4}, %r5;", "`.b16`"),
+        ("cvt.rs.satfinite.e2m1x4.f32 %r0, {%r1, %r2, %r3, %r4}, %r5;", "`.b32`"),
+        ("cvt.rs.satfinite.e4m3x4.f32 %r0, {%r1, %r2, %r3, %d1}, %r5;", "%d1"),
+        ("cvt.rs.bf16x2.f32 %r0, %r1, %r2, 5;", "literal"),
+        ("cvt.rs.bf16x2.f32 %d0, %r1, %r2, %r3;", "%d0"),
+        ("cvt.rs.bf16x2.f32 %r0, %r1, %r2;", "takes 4"),
+        ("cvt.rs.ftz.bf16x2.f32 %r0, %r1, %r2, %r3;", "`.ftz`"),
+        ("cvt.rs.bf16.f32 %h0, %r1, %r2;", "no such type"),
+        ("cvt.rs.satfinite.e4m3x2.f32 %h0, %r1, %r2, %r3;", "no such type"),
     ] {
         let mut machine = Machine::new(Arch::Sm100a);
         let text = module(Arch::Sm100a, instruction);
@@ -232,7 +330,10 @@ fn what_does_not_exist_is_refused() {
         ("cvt.rn.f16x2.e3m2x2 %r0, %h1;", "sm_100a"),
         ("cvt.rp.ue8m0x2.f32 %h0, %r1, %r2;", "sm_100a"),
         ("cvt.rn.bf16x2.ue8m0x2 %r0, %h1;", "sm_100a"),
-        ("cvt.rs.f16x2.f32 %r0, %r1, %r2, %r3;", "sm_100"),
+        ("cvt.rs.f16x2.f32 %r0, %r1, %r2, %r3;", "sm_100a"),
+        ("cvt.rn.satfinite.e4m3x2.bf16x2 %h0, %r1;", "sm_100a"),
+        ("cvt.rn.satfinite.e2m3x2.f16x2 %h0, %r1;", "sm_100a"),
+        ("cvt.rn.bf16x2.e4m3x2 %r0, %h1;", "sm_100a"),
     ] {
         let mut machine = Machine::new(Arch::Sm90a);
         let error =

@@ -317,7 +317,7 @@ fn narrow(significand: u128, exponent: i32) -> (u64, i32) {
 /// Whether an overflow in this direction gives the largest finite number (IEEE 754, 7.4).
 fn stops_at_maximum(negative: bool, rounding: Rounding) -> bool {
     match rounding {
-        Rounding::NearestEven | Rounding::NearestAway => false,
+        Rounding::NearestEven | Rounding::NearestAway | Rounding::Stochastic(_) => false,
         Rounding::Zero => true,
         Rounding::Down => !negative,
         Rounding::Up => negative,
@@ -350,6 +350,7 @@ pub(crate) fn shift_and_round(
         Rounding::Zero => false,
         Rounding::Down => negative && remainder != 0,
         Rounding::Up => !negative && remainder != 0,
+        Rounding::Stochastic(random) => random.carry(magnitude, shift.unsigned_abs()),
     };
     kept + u64::from(up)
 }

@@ -38,6 +38,32 @@ pub(crate) enum Rounding {
     Up,
     /// `.rna`: to the nearest, halfway cases away from zero.
     NearestAway,
+    /// `.rs`: away from zero if the bits that are cut off and random ones carry when they are added.
+    Stochastic(RandomBits),
+}
+
+/// The random bits of `.rs`. The highest of them meets the highest bit that is cut off; further bits
+/// that are cut off do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RandomBits {
+    /// A number below two to the `width`.
+    pub(crate) bits: u32,
+    /// How many there are, 32 at most.
+    pub(crate) width: u32,
+}
+
+impl RandomBits {
+    /// Whether they carry out of the `cut` lowest bits of a number, which is cut off there.
+    fn carry(self, number: u64, cut: u32) -> bool {
+        let width = self.width.min(32);
+        let highest = if cut < width {
+            number << (width - cut)
+        } else {
+            number.checked_shr(cut - width).unwrap_or(0)
+        };
+        let limit = 1u64 << width;
+        (highest & (limit - 1)) + u64::from(self.bits) >= limit
+    }
 }
 
 /// The modifiers of a floating-point instruction that change its operands or its result.

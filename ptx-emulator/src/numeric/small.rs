@@ -7,7 +7,7 @@
 
 use super::Rounding;
 use super::convert::{FloatResult, float_to_float};
-use super::format::{E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, Format, Overflow, TF32};
+use super::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, F64, Format, Overflow, TF32};
 use super::half::HalfFormat;
 use super::single::CANONICAL_NAN;
 
@@ -47,6 +47,18 @@ impl SmallFormat {
     pub(crate) fn decode_to_f16(self, code: u8) -> u16 {
         let result = FloatResult::rounded(Rounding::NearestEven);
         float_to_float(u64::from(code), self.format(), &F16, result) as u16
+    }
+
+    /// A number times a power of two as bf16: `cvt.rn{.scaled::n2::ue8m0}.bf16x2`.
+    ///
+    /// The manual of PTX 9.1 has these conversions from s2f6 only; that those of version 9.2 from
+    /// other formats multiply and round once as well is taken from there.
+    pub(crate) fn decode_to_bf16(self, code: u8, scale: u8, result: FloatResult) -> u16 {
+        let exact = FloatResult::rounded(Rounding::NearestEven);
+        let number = f64::from_bits(float_to_float(u64::from(code), self.format(), &F64, exact));
+        // Five significant bits at most: exact.
+        let product = number * f64::from(decode_ue8m0(scale));
+        float_to_float(product.to_bits(), &F64, &BF16, result) as u16
     }
 
     /// `cvt.rn.satfinite` from f32.

@@ -6,6 +6,8 @@ mod lanes;
 mod lower;
 mod pack;
 mod pair;
+mod scaled;
+mod stochastic;
 
 use crate::execute::Context;
 use crate::execute::registers::{Registers, Words};
@@ -22,6 +24,10 @@ pub(crate) enum Convert {
     One(One, Wide, Any),
     /// Two numbers of f32; the first becomes the upper half of the result.
     Pair(pair::Pair, Destination, [Source32; 2]),
+    /// Pairs of small numbers to bf16, times powers of two.
+    Scaled(scaled::Scaled, Box<scaled::Operands>),
+    /// Numbers of f32 rounded by random bits.
+    Stochastic(stochastic::Stochastic, Box<stochastic::Operands>),
     /// `cvt.pack`: two integers and what is shifted to the left of them.
     Pack(pack::Pack, Box<pack::Operands>),
 }
@@ -75,6 +81,18 @@ pub(crate) fn execute(own: &Convert, context: &mut Context<'_>) {
         Convert::Pair(pair, to, from) => {
             let values = pair.compute(from.map(|source| registers.words(source)), mask);
             registers.set_words(*to, mask, &values);
+        }
+        Convert::Scaled(scaled, operands) => {
+            let scale = operands.scale.map(|scale| registers.words(scale));
+            let values = scaled.compute(&low_words(registers, operands.from), scale.as_ref());
+            registers.set_words(operands.to, mask, &values);
+        }
+        Convert::Stochastic(stochastic, operands) => {
+            let random = registers.words(operands.random);
+            let from: Vec<_> =
+                operands.from.iter().map(|source| registers.words(*source)).collect();
+            let values = stochastic.compute(&from, &random, mask);
+            set_low_words(registers, operands.to, mask, &values);
         }
         Convert::Pack(pack, operands) => {
             let values = pack.compute(operands.from.map(|source| registers.words(source)));

@@ -1,6 +1,7 @@
 //! Every code of the small formats, and rounding to them, against tables built by multiplying.
 
 use super::Random;
+use crate::numeric::RandomBits;
 use crate::numeric::Rounding::{self, Down, NearestAway, NearestEven, Up, Zero};
 use crate::numeric::convert::{FloatResult, float_to_float};
 use crate::numeric::format::{
@@ -11,7 +12,15 @@ use crate::numeric::small::{
     SmallFormat, Tf32Modifiers, decode_ue8m0_to_bf16, encode_tf32, encode_ue8m0,
 };
 
-const ROUNDINGS: [Rounding; 5] = [NearestEven, Zero, Down, Up, NearestAway];
+const ROUNDINGS: [Rounding; 7] = [
+    NearestEven,
+    Zero,
+    Down,
+    Up,
+    NearestAway,
+    Rounding::Stochastic(RandomBits { bits: 0x8000, width: 16 }),
+    Rounding::Stochastic(RandomBits { bits: 0x0FFF, width: 13 }),
+];
 
 /// A format as its definition says: widths of exponent and fraction, bias, number of finite
 /// magnitudes, and the codes of infinity and NaN.
@@ -81,6 +90,12 @@ impl Oracle {
                 let (left, right) = (magnitude - lower, table[below as usize + 1] - magnitude);
                 let tie = rounding == NearestAway || below & 1 == 1;
                 left > right || (left == right && tie)
+            }
+            Rounding::Stochastic(random) => {
+                let (lower, upper) = (table[below as usize], table[below as usize + 1]);
+                let all = 2f64.powi(random.width as i32);
+                let rest = ((magnitude - lower) / (upper - lower) * all).floor();
+                rest + f64::from(random.bits) >= all
             }
         };
         let towards_zero = match rounding {

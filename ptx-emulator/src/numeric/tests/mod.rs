@@ -7,6 +7,7 @@ mod formats;
 mod half_arithmetic;
 mod integers;
 mod ordering;
+mod stochastic;
 
 /// A generator of 64-bit numbers (SplitMix64), so that a failure can be run again.
 struct Random(u64);

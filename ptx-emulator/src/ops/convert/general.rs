@@ -41,9 +41,10 @@ pub(crate) enum General {
         rounding: Rounding,
         modifiers: Tf32Modifiers,
     },
-    /// Two numbers of f16 in a word to two of eight bits.
+    /// Two numbers of 16 bits in a word to two of eight bits or fewer.
     SmallPair {
         to: SmallFormat,
+        from: HalfFormat,
         relu: bool,
     },
     /// Two numbers of eight bits or fewer to two of f16 in a word.
@@ -84,9 +85,9 @@ impl General {
             Self::Tf32 { rounding, modifiers } => {
                 u64::from(encode_tf32(f32::from_bits(value as u32), rounding, modifiers))
             }
-            Self::SmallPair { to, relu } => {
-                let one = |code: u64| u64::from(to.encode_half(HalfFormat::F16, code as u16, relu));
-                one(value) | one(value >> 16) << 8
+            Self::SmallPair { to, from, relu } => {
+                let one = |code: u64| u64::from(to.encode_half(from, code as u16, relu));
+                one(value) | one(value >> 16) << to.pair_bits()
             }
             Self::HalfPair { from, relu } => {
                 let one = |code: u64| u64::from(half_of(from, code as u8, relu));

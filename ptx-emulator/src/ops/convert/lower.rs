@@ -4,7 +4,7 @@ use super::general::General;
 use super::integer::{Extension, Saturation};
 use super::pack::{self, Pack};
 use super::pair::{Pair, Scale};
-use super::{Convert, One};
+use super::{Convert, One, scaled, stochastic};
 use crate::arch::Arch;
 use crate::module::{Immediate, Operand};
 use crate::numeric::Rounding;
@@ -31,7 +31,6 @@ const INTEGRAL_ROUNDINGS: [(&str, Rounding); 4] = [
     ("rpi", Rounding::Up),
 ];
 
-const NEWER: &str = "this conversion needs an architecture from sm_100 on";
 const BLACKWELL: &str = "this conversion needs the target sm_100a";
 
 /// One of the types between which all conversions exist.
@@ -83,7 +82,7 @@ impl Kind {
     }
 }
 
-fn small_pair(ty: DataType) -> Option<SmallFormat> {
+pub(super) fn small_pair(ty: DataType) -> Option<SmallFormat> {
     match ty {
         DataType::E4m3x2 => Some(SmallFormat::E4m3),
         DataType::E5m2x2 => Some(SmallFormat::E5m2),
@@ -92,7 +91,10 @@ fn small_pair(ty: DataType) -> Option<SmallFormat> {
 }
 
 /// The pairs of four and six bits, which only sm_100a has.
-fn narrow_pair(form: &Form<'_, '_>, ty: DataType) -> Result<Option<SmallFormat>, Problem> {
+pub(super) fn narrow_pair(
+    form: &Form<'_, '_>,
+    ty: DataType,
+) -> Result<Option<SmallFormat>, Problem> {
     let format = match ty {
         DataType::E2m1x2 => SmallFormat::E2m1,
         DataType::E2m3x2 => SmallFormat::E2m3,
@@ -103,7 +105,7 @@ fn narrow_pair(form: &Form<'_, '_>, ty: DataType) -> Result<Option<SmallFormat>,
     Ok(Some(format))
 }
 
-fn check_blackwell(form: &Form<'_, '_>) -> Result<(), Problem> {
+pub(super) fn check_blackwell(form: &Form<'_, '_>) -> Result<(), Problem> {
     if form.is_for(Arch::Sm100a) { Ok(()) } else { Err(BLACKWELL.to_owned()) }
 }
 
@@ -129,7 +131,7 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         return lower_pack(form);
     }
     if form.has("rs") {
-        return Err(NEWER.to_owned());
+        return stochastic::lower(form);
     }
     let (to, from) = (form.take_type()?, form.take_type()?);
     if let (Some(target), Some(source)) = (Kind::of(to), Kind::of(from)) {
@@ -146,8 +148,12 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         check_width(form, 0, to)?;
         return lower_pair(form, pair, [to, from]);
     }
-    let one = pair_to_pair(form, to, from)?;
+    check_width(form, 0, to)?;
     check_width(form, 1, from)?;
+    if to == DataType::Bf16x2 && from != DataType::Ue8m0x2 {
+        return scaled::lower(form, from);
+    }
+    let one = pair_to_pair(form, to, from)?;
     lower_one(form, one, to, from)
 }
 
@@ -183,7 +189,7 @@ fn lower_pair(
 }
 
 /// The literal of a floating-point type is one of f32 or f64, and that of an integer an integer.
-fn check_literal(operand: &Operand, ty: DataType) -> Result<(), Problem> {
+pub(super) fn check_literal(operand: &Operand, ty: DataType) -> Result<(), Problem> {
     let Operand::Immediate(literal) = operand else { return Ok(()) };
     let is_integer = matches!(literal, Immediate::Signed(_) | Immediate::Unsigned(_));
     let right = match ty {
@@ -376,10 +382,15 @@ fn pair_to_pair(form: &mut Form<'_, '_>, to: DataType, from: DataType) -> Result
         let relu = form.take("relu");
         return Ok(One::General(Box::new(General::HalfPair { from, relu })));
     }
-    if let (Some(to), DataType::F16x2) = (small_pair(to), from) {
+    if let (Some(small), Some(half)) = (small_pair(to).or(narrow_pair(form, to)?), half_pair(from))
+    {
+        if (small_pair(to), half) != (Some(small), HalfFormat::F16) {
+            check_blackwell(form)?;
+            form.check_exact(form.operand(1)?, from)?;
+        }
         take_small_rounding(form)?;
         let relu = form.take("relu");
-        return Ok(One::General(Box::new(General::SmallPair { to, relu })));
+        return Ok(One::General(Box::new(General::SmallPair { to: small, from: half, relu })));
     }
     if (to, from) == (DataType::Ue8m0x2, DataType::Bf16x2) {
         return Ok(One::General(Box::new(General::ScalePair(scale(form)?))));

@@ -4,6 +4,7 @@ use super::model::{Case, Trial};
 use super::place::SWIZZLES;
 use super::values::{Random, Type};
 use crate::matrix::AccumulatorType;
+use crate::matrix::tcgen05::element::{Element, Packing};
 use crate::matrix::tcgen05::{Group, Kind, ScaleVector};
 
 /// The kinds with a type of theirs.
@@ -224,4 +225,18 @@ fn scale_factors_of_every_type_size_and_place() {
             }
         }
     }
+}
+
+/// Products do not tell in which order the two numbers of a byte stand, since both operands have the
+/// same; readers of the layouts do.
+#[test]
+fn the_lower_half_of_a_byte_comes_first() {
+    let mut row = [0; 32];
+    row[0] = 0x21;
+    row[31] = 0x9F;
+    let values: [f32; 64] = Element::E2m1.decode(Packing::Dense, &row);
+    assert_eq!(
+        (values[..3].to_vec(), values[62..].to_vec()),
+        (vec![0.5, 1.0, 0.0], vec![-6.0, -0.5])
+    );
 }
