@@ -2,7 +2,12 @@
 //!
 //! Row r of a matrix has its factors in one word: lane `r % 32` of column `r / 32`, once in every
 //! quarter of 32 lanes, because every quarter multiplies its rows of D on its own. Which bytes of the
-//! word they are is a matter of the instruction descriptor.
+//! word they are is a matter of the instruction descriptor. Both blocks of a pair have the factors
+//! of all columns of B, and of their own rows of A.
+//!
+//! With 128 rows of two blocks, the quarters of each half of the lanes have the factors of their half
+//! of the columns of B only, beginning at the same column. The manual does not say so; a library's
+//! layout has it.
 
 use super::{Cells, LANES, Memory, problem};
 use crate::matrix::MatrixError;

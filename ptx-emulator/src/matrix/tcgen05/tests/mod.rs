@@ -4,5 +4,6 @@ mod model;
 mod place;
 mod products;
 mod refusals;
+mod special;
 mod speed;
 mod values;

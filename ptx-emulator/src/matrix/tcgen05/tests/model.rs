@@ -144,6 +144,12 @@ pub(super) struct World {
 }
 
 impl World {
+    /// Zeros.
+    pub(super) fn empty() -> Self {
+        let tensor = vec![[0; LANES]; 512];
+        Self { shared: [vec![0; 0x30000], vec![0; 0x30000]], tensor: [tensor.clone(), tensor] }
+    }
+
     fn new(random: &mut Random) -> Self {
         let mut shared = || (0..0x30000).map(|_| random.next() as u8).collect();
         let shared = [shared(), shared()];
