@@ -2,7 +2,9 @@
 
 use super::Random;
 use crate::numeric::convert::{FloatResult, float_to_float};
-use crate::numeric::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, Format};
+use crate::numeric::format::{
+    BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, Format, Number, Overflow,
+};
 use crate::numeric::small::SmallFormat;
 use crate::numeric::{RandomBits, Rounding};
 
@@ -84,6 +86,16 @@ fn bf16_is_an_addition_of_integers() {
     assert_eq!(rounded(f32::MAX, &BF16, 0xFFFF, 16, true), 0x7F7F);
     assert_eq!(rounded(65_519.0, &F16, 0x1FFF, 13, false), 0x7C00);
     assert_eq!(rounded(65_519.0, &F16, 0, 13, false), 0x7BFF);
+}
+
+/// 257 loses five bits, the lowest of which is set, to more random ones.
+#[test]
+fn fewer_bits_are_cut_off_than_there_are_random_ones() {
+    for (bits, code) in [(0xF800, 0x79), (0xF7FF, 0x78), (0, 0x78), (0xFFFF, 0x79)] {
+        let rounding = Rounding::Stochastic(RandomBits { bits, width: 16 });
+        let found = E4M3.round(Number::integer(false, 257), rounding, Overflow::Finite);
+        assert_eq!(found, code, "{bits:#x}");
+    }
 }
 
 /// The mean over all random bits is the number.
