@@ -279,6 +279,19 @@ fn conversions_with_random_bits() {
             &[0x3FA0_0000, 0xBFA0_0000, 0x3FA0_0000, 0xBFA0_0000, 0x807F_00FF],
             0x3B2A,
         ),
+        // 0x8001 is just enough for these, of bytes that lie apart.
+        (
+            "cvt.rs.satfinite.e2m1x4.f32",
+            "h{rrrr}r",
+            &[0x3F9F_FFC0, 0x3F9F_FFC0, 0x3F9F_FFC0, 0x3F9F_FFC0, 0x8000_0180],
+            0x3322,
+        ),
+        (
+            "cvt.rs.satfinite.e2m1x4.f32",
+            "h{rrrr}r",
+            &[0x3F9F_FFC0, 0x3F9F_FFC0, 0x3F9F_FFC0, 0x3F9F_FFC0, 0x0080_0001],
+            0x2233,
+        ),
     ];
     for (form, shape, sources, wanted) in cases {
         let found = run_on(Arch::Sm100a, form, shape, sources);
