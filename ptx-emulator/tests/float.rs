@@ -228,6 +228,7 @@ fn conversions_of_blackwell() {
         ("cvt.rn.scaled::n2::ue8m0.bf16x2.e4m3x2 %r0, %h1, %r2;", "`.b16`"),
         ("cvt.rn.scaled::n2::ue8m0.f16x2.e4m3x2 %r0, %h1, %h2;", "`.scaled::n2::ue8m0`"),
         ("cvt.rn.satfinite.scaled::n2::ue8m0.e4m3x2.f32 %h0, %r1, %r2, %h1;", "scaled"),
+        ("cvt.rn.satfinite.s2f6x2.f32 %h0, %r1, %r2;", "not emulated"),
         ("cvt.rn.f16x2.e2m1x2 %r0, %h1;", "`.b8`"),
         ("cvt.rn.ue8m0x2.f32 %h0, %r1, %r2;", "`.rz` or `.rp`"),
         ("cvt.rn.e3m2x2.f32 %h0, %r1, %r2;", "`.satfinite`"),

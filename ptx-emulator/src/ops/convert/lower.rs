@@ -133,6 +133,10 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     if form.has("rs") {
         return stochastic::lower(form);
     }
+    // The manual does not say to which code numbers below -1.984375 go.
+    if form.has("s2f6x2") {
+        return Err("conversions with `.s2f6x2` are not emulated".to_owned());
+    }
     let (to, from) = (form.take_type()?, form.take_type()?);
     if let (Some(target), Some(source)) = (Kind::of(to), Kind::of(from)) {
         let one = between(form, target, source)?;
