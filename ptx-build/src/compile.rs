@@ -23,9 +23,10 @@ const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"
 /// What the PTX is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// GPU architecture, as `-Ctarget-cpu` takes it: `sm_90a`.
+    /// GPU architecture, as `-Ctarget-cpu` takes it: `sm_90a`, or `sm_100a`.
     pub cpu: &'static str,
-    /// PTX version, as `-Ctarget-feature` takes it: `ptx86` is PTX 8.6.
+    /// PTX version, as `-Ctarget-feature` takes it: `ptx86` is PTX 8.6, which is enough for `sm_90a`;
+    /// `ptx87` for `sm_100a`.
     pub ptx: &'static str,
 }
 
@@ -250,6 +251,10 @@ mod tests {
             "asked for PTX for sm_90a, the compiler wrote `.target sm_30`"
         );
         assert!(check_target(".target sm_90\n", SM_90A).is_err());
+        let blackwell = Target { cpu: "sm_100a", ptx: "ptx87" };
+        assert_eq!(flags(blackwell)[..2], ["-Ctarget-cpu=sm_100a", "-Ctarget-feature=+ptx87"]);
+        assert!(check_target(".version 8.7\n.target sm_100a\n", blackwell).is_ok());
+        assert!(check_target(".version 8.7\n.target sm_100\n", blackwell).is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ impl std::fmt::Display for Driver {
 
 /// PTX version, CUDA version, driver branch: the release table of the PTX ISA manual, from the
 /// first version that knows Hopper.
-const RELEASES: [(&str, u32, u32); 10] = [
+const RELEASES: [(&str, u32, u32); 11] = [
     ("ptx78", 11_080, 520),
     ("ptx80", 12_000, 525),
     ("ptx81", 12_010, 530),
@@ -29,6 +29,7 @@ const RELEASES: [(&str, u32, u32); 10] = [
     ("ptx86", 12_070, 565),
     ("ptx87", 12_080, 570),
     ("ptx88", 12_090, 575),
+    ("ptx90", 13_000, 580),
 ];
 
 /// The first driver that loads PTX of a version, named as in [`Target`](crate::Target); `None` if
@@ -41,6 +42,12 @@ pub fn minimum_driver(ptx: &str) -> Option<Driver> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ptx_8_7_which_knows_all_of_sm_100a_came_with_cuda_12_8() {
+        assert_eq!(minimum_driver("ptx87").unwrap().to_string(), "570 (CUDA 12.8)");
+        assert_eq!(minimum_driver("ptx90").unwrap().cuda, 13_000);
+    }
 
     #[test]
     fn ptx_8_6_came_with_cuda_12_7() {

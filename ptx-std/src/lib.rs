@@ -10,11 +10,15 @@
 //! | [`sync`] | block, named, warp and cluster barriers; fences; register budgets |
 //! | [`mbarrier`] | barriers in shared memory that count threads and bytes |
 //! | [`tma`] | bulk tensor copies between global and shared memory |
+//! | [`cluster`] | ranks and addresses in a cluster, barriers of other blocks |
+//! | [`launch_control`] | work taken over from clusters that have not started (Blackwell) |
 //! | [`wgmma`] | matrix products by a warpgroup, operands in shared memory (Hopper) |
+//! | [`tcgen05`] | matrix products with sums in tensor memory (Blackwell) |
 //! | [`mma`] | matrix products by a warp, operands in registers |
 //! | [`memory`] | shared memory by address, wide and read-only global accesses, asynchronous copies, atomics |
 //! | [`convert`] | rounding between binary32 and the 16- and 8-bit formats; fused multiply-add |
 //! | [`convert_small`] | FP8 to binary16, packed 16-bit arithmetic, bytes of registers |
+//! | [`convert_blocks`] | E2M1 and UE8M0, the formats of block-scaled numbers (Blackwell) |
 //!
 //! # How a wrapper is made
 //!
@@ -85,13 +89,17 @@ macro_rules! param_address {
 }
 
 // The modules come after the macros, which they use by textual scope.
+pub mod cluster;
 pub mod convert;
+pub mod convert_blocks;
 pub mod convert_small;
 pub mod hint;
+pub mod launch_control;
 pub mod mbarrier;
 pub mod memory;
 pub mod mma;
 pub mod sync;
+pub mod tcgen05;
 pub mod thread;
 pub mod tma;
 pub mod wgmma;

@@ -14,6 +14,10 @@
 //! A map passed by value in a kernel's argument must be 64-byte aligned and is named by
 //! [`param_address!`](crate::param_address).
 
+mod cluster;
+
+pub use cluster::{load_2d_multicast, load_2d_pair, load_3d_pair};
+
 use crate::mbarrier::Barrier;
 
 /// How long L2 should keep what a copy reads. The values are the encodings that CUTLASS uses in
@@ -156,6 +160,31 @@ pub unsafe fn load_2d_hint(
             y = in(reg32) y,
             barrier = in(reg32) barrier.address,
             policy = in(reg64) policy as u64,
+            options(nostack)
+        )
+    }
+}
+
+/// Copies contiguous bytes to shared memory:
+/// `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes` (PTX manual, "Data Movement
+/// and Conversion Instructions: cp.async.bulk").
+///
+/// # Safety
+///
+/// The `bytes` at `source` are global memory and fit at `destination`, which is free for writing;
+/// both addresses and `bytes` are multiples of 16, `bytes` is not zero; `barrier` has been told to
+/// expect them. One thread calls it.
+#[inline(always)]
+pub unsafe fn load_bytes(destination: u32, source: u64, bytes: u32, barrier: Barrier) {
+    // SAFETY: the caller keeps the contract above.
+    unsafe {
+        ptx!(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes \
+             [{destination}], [{source}], {bytes}, [{barrier}];",
+            destination = in(reg32) destination,
+            source = in(reg64) source,
+            bytes = in(reg32) bytes,
+            barrier = in(reg32) barrier.address,
             options(nostack)
         )
     }
