@@ -4,6 +4,8 @@
 //! compilers emit for `sm_90a`: tensor maps made by the host and by the kernel, pipelined `wgmma`,
 //! warps of different roles, `cp.async` with `mma.sync`, clusters, reductions through shuffles.
 //!
+//! Those for `sm_100a`, with tensor memory, are in `triton/sm100/`.
+//!
 //! All memory behind an output and between its rows is checked to be left alone, and the padding
 //! of inputs is NaN.
 
@@ -13,11 +15,14 @@ use ptx_emulator::LaunchError;
 mod launch;
 #[path = "triton/numbers.rs"]
 mod numbers;
+#[path = "triton/sm100/tests.rs"]
+mod sm100;
 
-use launch::{Kernel, Matrix, Parameters, machine};
+use launch::{Kernel, Matrix, Parameters, SM_90A};
 use numbers::{Element, Random};
 
 /// The ways the matrices get to a kernel.
+#[derive(Clone, Copy)]
 enum Access {
     /// Tensor maps made by the host, with the rows and columns of their boxes.
     Maps([[u32; 2]; 3]),
@@ -26,8 +31,8 @@ enum Access {
 }
 
 /// A product of matrices.
-struct Matmul {
-    kernel: Kernel,
+struct Matmul<'a> {
+    kernel: Kernel<'a>,
     access: Access,
     /// The type of a and b, and that of c.
     elements: [Element; 2],
@@ -43,7 +48,7 @@ struct Matmul {
     precision: f64,
 }
 
-impl Matmul {
+impl Matmul<'_> {
     fn run(&self, [rows, columns, depth]: [usize; 3], seed: u64) -> Result<(), LaunchError> {
         let [element, output] = self.elements;
         let pitch = |columns: usize, element: Element| match self.access {
@@ -58,7 +63,7 @@ impl Matmul {
         let a = matrix(rows, depth);
         let b = if self.transposed { matrix(columns, depth) } else { matrix(depth, columns) };
         let mut c = Matrix::output(output, [rows, columns, pitch(columns, output)]);
-        let mut machine = machine(seed);
+        let mut machine = self.kernel.machine(seed);
         let mut parameters = Parameters::default();
         let matrices = [&a, &b, &c];
         let addresses = matrices.map(|matrix| matrix.upload(&mut machine));
@@ -115,6 +120,7 @@ const COARSE: f64 = 1.0 / (1 << 10) as f64;
 fn matmul_with_tensor_maps() {
     Matmul {
         kernel: Kernel {
+            setting: SM_90A,
             text: include_str!("triton/matmul_bf16.ptx"),
             entry: "matmul_bf16",
             threads: 128,
@@ -137,6 +143,7 @@ fn matmul_with_tensor_maps() {
 fn matmul_persistent() {
     Matmul {
         kernel: Kernel {
+            setting: SM_90A,
             text: include_str!("triton/matmul_bf16_persistent.ptx"),
             entry: "matmul_bf16_persistent",
             threads: 256,
@@ -160,6 +167,7 @@ fn matmul_persistent() {
 fn matmul_with_warps_of_different_roles() {
     Matmul {
         kernel: Kernel {
+            setting: SM_90A,
             text: include_str!("triton/matmul_bf16_specialised.ptx"),
             entry: "matmul_bf16_specialised",
             threads: 384,
@@ -182,6 +190,7 @@ fn matmul_with_warps_of_different_roles() {
 fn matmul_that_makes_its_tensor_maps() {
     Matmul {
         kernel: Kernel {
+            setting: SM_90A,
             text: include_str!("triton/matmul_bf16_device_descriptor.ptx"),
             entry: "matmul_bf16_device_descriptor",
             threads: 128,
@@ -200,9 +209,10 @@ fn matmul_that_makes_its_tensor_maps() {
     .check(&MULTIPLES);
 }
 
-fn matmul_fp8(text: &'static str) -> Matmul {
+fn matmul_fp8(text: &str) -> Matmul<'_> {
     Matmul {
         kernel: Kernel {
+            setting: SM_90A,
             text,
             entry: "matmul_fp8",
             threads: 256,
@@ -238,6 +248,7 @@ fn sums_read_while_wgmma_writes_them_are_reported() {
 fn matmul_through_pointers() {
     Matmul {
         kernel: Kernel {
+            setting: SM_90A,
             text: include_str!("triton/matmul_pointers.ptx"),
             entry: "matmul_pointers",
             threads: 128,
@@ -260,6 +271,7 @@ fn matmul_through_pointers() {
 fn matmul_of_small_tiles() {
     Matmul {
         kernel: Kernel {
+            setting: SM_90A,
             text: include_str!("triton/matmul_small.ptx"),
             entry: "matmul_pointers",
             threads: 64,
@@ -284,7 +296,7 @@ fn check_softmax(kernel: &Kernel, lengths: &[usize]) {
             let shape = [5, columns, columns.next_multiple_of(16) + 16];
             let x = Matrix::random(&mut Random(seed), Element::Single, shape);
             let mut y = Matrix::output(Element::Single, shape);
-            let mut machine = machine(seed);
+            let mut machine = kernel.machine(seed);
             let mut parameters = Parameters::default();
             parameters.pointer(x.upload(&mut machine));
             let result = y.upload(&mut machine);
@@ -313,6 +325,7 @@ fn check_softmax(kernel: &Kernel, lengths: &[usize]) {
 #[test]
 fn softmax() {
     let kernel = Kernel {
+        setting: SM_90A,
         text: include_str!("triton/softmax.ptx"),
         entry: "softmax",
         threads: 128,
@@ -326,6 +339,7 @@ fn softmax() {
 #[test]
 fn softmax_in_clusters() {
     let kernel = Kernel {
+        setting: SM_90A,
         text: include_str!("triton/softmax_cluster.ptx"),
         entry: "softmax",
         threads: 128,
@@ -339,6 +353,7 @@ fn softmax_in_clusters() {
 #[test]
 fn layer_norm() {
     let kernel = Kernel {
+        setting: SM_90A,
         text: include_str!("triton/layer_norm.ptx"),
         entry: "layer_norm",
         threads: 256,
@@ -358,7 +373,7 @@ fn layer_norm() {
             Matrix::output(Element::Single, [shape[0], 1, 1]),
             Matrix::output(Element::Single, [shape[0], 1, 1]),
         ];
-        let mut machine = machine(seed);
+        let mut machine = kernel.machine(seed);
         let mut parameters = Parameters::default();
         parameters.pointer(x.upload(&mut machine));
         let results = outputs.each_ref().map(|output| output.upload(&mut machine));
@@ -396,35 +411,27 @@ fn layer_norm() {
     }
 }
 
-#[test]
-fn attention() {
+/// Attention of a head whose queries a program takes `queries` at a time, and whose keys 64.
+fn check_attention(kernel: &Kernel<'_>, queries: u32) {
     const WIDTH: usize = 64;
-    let kernel = Kernel {
-        text: include_str!("triton/attention.ptx"),
-        entry: "attention",
-        threads: 128,
-        shared: 40992,
-        cluster: 1,
-        scratch: 0,
-    };
     let scale = 0.03125_f64;
     for (length, seed) in [(200, 9), (128, 10), (1, 11)] {
         let mut random = Random(seed);
         let [q, k, v] = [(); 3]
             .map(|()| Matrix::random(&mut random, Element::Brain, [length, WIDTH, WIDTH + 8]));
         let mut out = Matrix::output(Element::Brain, [length, WIDTH, WIDTH + 8]);
-        let mut machine = machine(seed);
+        let mut machine = kernel.machine(seed);
         let mut parameters = Parameters::default();
         let mut result = 0;
-        for matrix in [&q, &k, &v, &out] {
+        for (matrix, rows) in [(&q, queries), (&k, 64), (&v, 64), (&out, queries)] {
             result = matrix.upload(&mut machine);
-            parameters.descriptor(matrix, result, [64, 64]);
+            parameters.descriptor(matrix, result, [rows, 64]);
         }
         parameters.float(scale as f32);
         parameters.word(length);
         let what = format!("{length} keys, seed {seed}");
         kernel
-            .launch(&mut machine, length.div_ceil(64), parameters)
+            .launch(&mut machine, length.div_ceil(queries as usize), parameters)
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         let weights: Vec<Vec<f64>> = (0..length)
             .map(|row| {
@@ -442,4 +449,18 @@ fn attention() {
             (sum, (sum.abs() + absolute) * Element::Brain.rounding() + 1e-6)
         });
     }
+}
+
+#[test]
+fn attention() {
+    let kernel = Kernel {
+        setting: SM_90A,
+        text: include_str!("triton/attention.ptx"),
+        entry: "attention",
+        threads: 128,
+        shared: 40992,
+        cluster: 1,
+        scratch: 0,
+    };
+    check_attention(&kernel, 64);
 }

@@ -3,16 +3,28 @@
 use ptx_emulator::tensor_map::{
     Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorDataType, TensorMap, TiledMap,
 };
-use ptx_emulator::{Arch, LaunchConfig, LaunchError, Machine, Options};
+use ptx_emulator::{Arch, Checks, LaunchConfig, LaunchError, Machine, Options};
 
 use crate::numbers::{Element, Random};
 
 /// What nobody should write.
 const UNTOUCHED: u8 = 0xA5;
 
+/// What a kernel runs on.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    pub arch: Arch,
+    pub checks: Checks,
+}
+
+/// Hopper, with the checkers.
+pub const SM_90A: Setting = Setting { arch: Arch::Sm90a, checks: Checks::On };
+
 /// A Triton kernel as a launch needs to know it, from the metadata that `generate.py` prints.
-pub struct Kernel {
-    pub text: &'static str,
+#[derive(Clone, Copy)]
+pub struct Kernel<'a> {
+    pub setting: Setting,
+    pub text: &'a str,
     pub entry: &'static str,
     /// Threads of a block: 32 times the warps, those that the compiler added included.
     pub threads: u32,
@@ -24,7 +36,13 @@ pub struct Kernel {
     pub scratch: u64,
 }
 
-impl Kernel {
+impl Kernel<'_> {
+    /// A machine whose order of events depends on the seed.
+    pub fn machine(&self, seed: u64) -> Machine {
+        let Setting { arch, checks } = self.setting;
+        Machine::with_options(Options { seed, checks, ..Options::new(arch) })
+    }
+
     /// Runs as many programs as given on parameters without those that Triton appends.
     pub fn launch(
         &self,
@@ -75,7 +93,7 @@ impl Parameters {
         self.push(&value.to_le_bytes(), 4);
     }
 
-    /// A tensor descriptor: the tensor map by value, the extents, the strides in elements.
+    /// A tensor descriptor of a matrix, of which one copy takes so many rows and columns.
     pub fn descriptor(&mut self, matrix: &Matrix, address: u64, tile: [u32; 2]) {
         let element = matrix.element;
         let map = TiledMap {
@@ -83,7 +101,7 @@ impl Parameters {
                 Element::E4m3 => TensorDataType::U8,
                 Element::Half => TensorDataType::F16,
                 Element::Brain => TensorDataType::Bf16,
-                Element::Single => TensorDataType::F32,
+                Element::Tensor | Element::Single => TensorDataType::F32,
             },
             address,
             extents: vec![matrix.columns as u64, matrix.rows as u64],
@@ -91,15 +109,28 @@ impl Parameters {
             tile: vec![tile[1], tile[0]],
             element_strides: vec![1, 1],
             interleave: Interleave::None,
-            swizzle: Swizzle::Bytes128,
+            // That of a row of the box.
+            swizzle: match tile[1] as usize * element.bytes() {
+                64 => Swizzle::Bytes64,
+                _ => Swizzle::Bytes128,
+            },
             l2_promotion: L2Promotion::Bytes128,
             fill: OutOfBoundsFill::Zeros,
         };
-        let map = TensorMap::encode_tiled(&map, Arch::Sm90a).unwrap();
-        self.push(map.as_bytes(), 64);
-        self.word(matrix.rows);
-        self.word(matrix.columns);
-        self.pointer(matrix.pitch as u64);
+        self.map(&map, element.bytes() as u64);
+    }
+
+    /// A tensor descriptor: the tensor map by value, the extents, the strides in elements; of both
+    /// the outermost first.
+    pub fn map(&mut self, map: &TiledMap, element_bytes: u64) {
+        let encoded = TensorMap::encode_tiled(map, Arch::Sm90a).unwrap();
+        self.push(encoded.as_bytes(), 64);
+        for extent in map.extents.iter().rev() {
+            self.word(*extent as usize);
+        }
+        for stride in map.strides.iter().rev() {
+            self.pointer(stride / element_bytes);
+        }
         self.pointer(1);
     }
 }
@@ -178,9 +209,4 @@ impl Matrix {
             assert!(!touched, "{what}: row {row} was written beyond column {inside}");
         }
     }
-}
-
-/// A machine whose order of events depends on the seed.
-pub fn machine(seed: u64) -> Machine {
-    Machine::with_options(Options { seed, ..Options::new(Arch::Sm90a) })
 }

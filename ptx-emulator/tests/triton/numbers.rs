@@ -22,6 +22,8 @@ pub enum Element {
     Half,
     /// bfloat16.
     Brain,
+    /// IEEE single precision of which tensor cores read all that is there: 10 bits of mantissa.
+    Tensor,
     /// IEEE single precision.
     Single,
 }
@@ -33,7 +35,7 @@ impl Element {
             Self::E4m3 => (4, 3),
             Self::Half => (5, 10),
             Self::Brain => (8, 7),
-            Self::Single => (8, 23),
+            Self::Tensor | Self::Single => (8, 23),
         }
     }
 
@@ -57,7 +59,8 @@ impl Element {
         let power = bias - 5 + (bits >> 32) as u32 % 7;
         let sign = (bits >> 63) as u32;
         let fraction = bits as u32 & ((1 << mantissa) - 1);
-        (sign << exponent | power) << mantissa | fraction
+        let kept = if matches!(self, Self::Tensor) { !0x1FFF } else { !0 };
+        (sign << exponent | power) << mantissa | fraction & kept
     }
 
     /// The value of an element's bytes.
