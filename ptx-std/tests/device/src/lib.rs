@@ -1,10 +1,14 @@
-//! One entry point for each group of functions that need `sm_100a`, with all of them in it.
-//!
-//! Nothing here makes sense to run: the text is looked at and assembled.
+//! One entry point for each group of functions that need `sm_100a`, with all of them in it. These make
+//! no sense to run: the text is looked at and assembled. With the feature `compute` there are others
+//! in their place, which compute something.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
 // Entry points of a test, called by nobody: the contracts of what they call are not kept.
 #![allow(clippy::missing_safety_doc, missing_docs)]
 
+#[cfg(feature = "compute")]
+mod compute;
+#[cfg(not(feature = "compute"))]
 mod kernels;
+#[cfg(not(feature = "compute"))]
 mod products;
