@@ -203,9 +203,19 @@ fn registers_follow_from_the_launch_bounds() {
         (".maxntid 384\n.minnctapersm 1", 168),
         (".maxntid 256\n.minnctapersm 2", 128),
         (".maxntid 1024", 64),
+        // A thread can name 255 registers; they are allotted in eights.
+        (".reqntid 256\n.maxnreg 256", 256),
+        (".reqntid 256\n.maxnreg 255", 256),
+        (".reqntid 256\n.maxnreg 100", 104),
+        // More than the register file has for so many threads.
+        (".maxntid 512\n.maxnreg 256", 128),
     ] {
         assert!(claims(&dec(registers), "", directives).is_ok(), "{directives}");
-        let error = claims(&dec(registers + 8), "", directives).unwrap_err();
+        let inc = |count: u32| format!("setmaxnreg.inc.sync.aligned.u32 {count};");
+        assert!(claims(&inc(registers), "", directives).is_ok(), "{directives}");
+        // There are no counts above 256.
+        let wrong = if registers < 256 { dec(registers + 8) } else { inc(248) };
+        let error = claims(&wrong, "", directives).unwrap_err();
         let part = format!("where a thread has {registers}");
         assert!(error.contains(&part), "{directives}\n{error}");
     }

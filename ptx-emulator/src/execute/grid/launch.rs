@@ -16,8 +16,10 @@ use crate::random::Random;
 
 /// Registers of a multiprocessor.
 const REGISTER_FILE: u32 = 65_536;
-/// The most registers a thread can have.
-const THREAD_REGISTERS: u32 = 255;
+/// The most registers a thread is allotted. It can name 255 of them.
+const THREAD_REGISTERS: u32 = 256;
+/// Registers are allotted to threads in units of so many.
+const REGISTER_UNIT: u32 = 8;
 /// The most instructions a warp executes before another gets its turn.
 const LONGEST_TURN: u64 = 96;
 
@@ -212,7 +214,11 @@ fn thread_registers(kernel: &LoadedKernel<'_>, threads: u32) -> u32 {
     let warps = bound.div_ceil(32);
     let together = warps.saturating_mul(32).saturating_mul(kernel.blocks_per_multiprocessor);
     let fitting = (REGISTER_FILE / together.max(1)).min(THREAD_REGISTERS);
-    kernel.maximum_registers.map_or(fitting, |most| most.min(fitting)) / 8 * 8
+    let fitting = fitting / REGISTER_UNIT * REGISTER_UNIT;
+    match kernel.maximum_registers {
+        Some(most) => most.div_ceil(REGISTER_UNIT).saturating_mul(REGISTER_UNIT).min(fitting),
+        None => fitting,
+    }
 }
 
 fn start_block(
