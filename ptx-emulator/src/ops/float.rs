@@ -5,6 +5,7 @@
 mod double;
 mod half;
 mod lower;
+mod packed;
 mod single;
 
 use crate::execute::Context;
@@ -81,6 +82,8 @@ pub(crate) enum Float {
     Single(Arithmetic, Destination, [Source32; 3]),
     Double(Arithmetic, Destination, Box<[Source64; 3]>),
     Half(Arithmetic, Box<HalfOperands>),
+    /// Two f32 in a register.
+    Packed(Arithmetic, Destination, Box<[Source64; 3]>),
 }
 
 /// The operands of an instruction of f16 or bf16.
@@ -108,6 +111,10 @@ pub(crate) fn execute(own: &Float, context: &mut Context<'_>) {
         Float::Half(arithmetic, operands) => {
             let values = half::compute(arithmetic, registers, operands, mask);
             registers.set_words(operands.to, mask, &values);
+        }
+        Float::Packed(arithmetic, to, from) => {
+            let values = packed::compute(arithmetic, registers, from, mask);
+            registers.set_doubles(*to, mask, &values);
         }
     }
 }

@@ -3,4 +3,5 @@
 mod integer;
 mod lanes;
 mod logic;
+mod packed;
 mod speed;

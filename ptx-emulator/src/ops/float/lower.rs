@@ -29,6 +29,8 @@ pub(crate) fn is_float(form: &Form<'_, '_>) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Single,
+    /// Two f32 in a register.
+    Packed,
     Double,
     Half(HalfShape),
 }
@@ -43,7 +45,7 @@ impl Kind {
             DataType::F16x2 => half(HalfFormat::F16, true),
             DataType::Bf16 => half(HalfFormat::Bf16, false),
             DataType::Bf16x2 => half(HalfFormat::Bf16, true),
-            DataType::F32x2 => Err("`.f32x2` needs an architecture from sm_100 on".to_owned()),
+            DataType::F32x2 => Ok(Self::Packed),
             _ => Err("this type has no such instruction".to_owned()),
         }
     }
@@ -61,10 +63,24 @@ impl Kind {
     }
 }
 
+/// Pairs of f32 are added, multiplied and no more, from sm_100 on.
+fn check_packed(form: &Form<'_, '_>) -> Result<(), Problem> {
+    if form.generation() < 100 {
+        return Err("`.f32x2` needs an architecture from sm_100 on".to_owned());
+    }
+    match form.mnemonic() {
+        "add" | "sub" | "mul" | "fma" => Ok(()),
+        mnemonic => Err(format!("there is no `{mnemonic}` of this type")),
+    }
+}
+
 /// Lowers an instruction.
 pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     let ty = form.take_type()?;
     let kind = Kind::of(ty)?;
+    if kind == Kind::Packed {
+        check_packed(form)?;
+    }
     let arithmetic = match form.mnemonic() {
         "add" => sum(form, kind, Function::Add)?,
         "sub" => sum(form, kind, Function::Subtract)?,
@@ -98,12 +114,16 @@ fn operands(
     for index in 1..=sources {
         check_literal(form.operand(index)?, kind)?;
     }
-    if kind == Kind::Double {
+    if matches!(kind, Kind::Double | Kind::Packed) {
         let mut from = [Source64::Immediate(0); 3];
         for (index, own) in from.iter_mut().enumerate().take(sources) {
             *own = form.source64(index + 1, ty)?;
         }
-        return Ok(Float::Double(arithmetic, form.destination(0, ty)?, Box::new(from)));
+        let (to, from) = (form.destination(0, ty)?, Box::new(from));
+        return Ok(match kind {
+            Kind::Packed => Float::Packed(arithmetic, to, from),
+            _ => Float::Double(arithmetic, to, from),
+        });
     }
     let mut from = [Source32::Immediate(0); 3];
     for (index, own) in from.iter_mut().enumerate().take(sources) {
@@ -112,15 +132,18 @@ fn operands(
     let to = form.destination(0, ty)?;
     Ok(match kind {
         Kind::Half(shape) => Float::Half(arithmetic, Box::new(HalfOperands { shape, to, from })),
-        Kind::Single | Kind::Double => Float::Single(arithmetic, to, from),
+        Kind::Single | Kind::Packed | Kind::Double => Float::Single(arithmetic, to, from),
     })
 }
 
-/// A literal must be a floating-point number, and there are none of 16 bits.
+/// A literal must be a floating-point number, and there are none of 16 bits, nor pairs.
 fn check_literal(operand: &Operand, kind: Kind) -> Result<(), Problem> {
     match operand {
         Operand::Immediate(_) if kind.is_half() => {
             Err("there are no literals of 16-bit floating-point types".to_owned())
+        }
+        Operand::Immediate(_) if kind == Kind::Packed => {
+            Err("there are no literals of two numbers".to_owned())
         }
         Operand::Immediate(Immediate::Signed(_) | Immediate::Unsigned(_)) => {
             Err("an integer literal where a floating-point one is wanted".to_owned())
@@ -141,8 +164,11 @@ fn required_rounding(form: &mut Form<'_, '_>, kind: Kind) -> Result<Rounding, Pr
     })
 }
 
-/// `.ftz` and `.sat`, which f32 and f16 have.
+/// `.ftz` and `.sat`, which f32 and f16 have; pairs of f32 have the first.
 fn take_modifiers(form: &mut Form<'_, '_>, kind: Kind) -> Modifiers {
+    if kind == Kind::Packed {
+        return Modifiers { flush: form.take("ftz"), ..Modifiers::default() };
+    }
     if kind != Kind::Single && !kind.is_f16() {
         return Modifiers::default();
     }
@@ -236,7 +262,11 @@ fn extremum(
         }
     }
     if form.count() == 4 {
-        return Err("three sources need an architecture from sm_100 on".to_owned());
+        return Err(match form.generation() {
+            ..100 => "three sources need an architecture from sm_100 on",
+            _ => "three sources are not emulated",
+        }
+        .to_owned());
     }
     let modifiers = Modifiers { flush: own.flush, ..Modifiers::default() };
     let function = Function::Extremum(extremum, own);

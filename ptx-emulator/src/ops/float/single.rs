@@ -21,9 +21,15 @@ pub(super) fn compute(
     from: &[Source32; 3],
     mask: u32,
 ) -> Words {
+    of(own, mask, |index| registers.words(from[index]))
+}
+
+/// The same for operands that are numbers already.
+#[inline(always)]
+pub(super) fn of(own: &Arithmetic, mask: u32, codes: impl Fn(usize) -> Words) -> Words {
     let modifiers = own.modifiers;
     let operand = |index: usize| -> Singles {
-        let values = registers.words(from[index]).map(f32::from_bits);
+        let values = codes(index).map(f32::from_bits);
         if modifiers.flush { values.map(single::flush) } else { values }
     };
     let result =
