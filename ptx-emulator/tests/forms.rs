@@ -198,8 +198,8 @@ const MEMORY_REFUSED: &[(&str, &str)] = &[
     ("st.param.u32 [%d1], 5;", "has a name"),
     ("ld.param::func.b32 %r0, [number];", "`.param::func`"),
     (".param .b32 q; @%p1 st.param.b32 [q], 5;", "under a predicate"),
-    ("ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1];", "sm_100a"),
-    ("st.global.v4.b64 [%d1], {%d1, %d2, %d3, %d4};", "sm_100a"),
+    ("ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1];", "sm_100"),
+    ("st.global.v4.b64 [%d1], {%d1, %d2, %d3, %d4};", "sm_100"),
     (
         "ld.global.v8.b16 {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8}, [%d1];",
         "vectors of 8 elements of the type `.b16` have 16 bytes; up to 4 elements of together 16",

@@ -3,7 +3,6 @@
 //! All but `activemask` wait until every lane of their mask that has not exited has come. They
 //! exchange values, but order no accesses to memory.
 
-use crate::arch::Arch;
 use crate::execute::registers::{Doubles, Words, lanes, select};
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome, Wait};
@@ -205,8 +204,8 @@ fn lower_reduction(form: &mut Form<'_, '_>) -> Result<Action, Problem> {
     let ty = form.take_type()?;
     form.finish()?;
     form.expect(3)?;
-    if ty == F32 && !form.is_for(Arch::Sm100a) {
-        return Err("`redux` of `.f32` needs the target sm_100a".to_owned());
+    if ty == F32 && !form.has_family_features() {
+        return Err("`redux` of `.f32` needs the target sm_100a or sm_100f".to_owned());
     }
     let reduction = match (name, ty) {
         ("min", F32) => Reduction::Float(Extremum::Minimum, magnitude, propagates),

@@ -71,6 +71,11 @@ impl<'f, 'm> Form<'f, 'm> {
         self.lowering.generation()
     }
 
+    /// Whether the module is for an architecture from sm_100 on with the features of its family.
+    pub(crate) fn has_family_features(&self) -> bool {
+        self.lowering.has_family_features()
+    }
+
     /// Whether the module is for an architecture with tensor memory.
     pub(crate) fn has_tensor_memory(&self) -> bool {
         self.lowering.has_tensor_memory()

@@ -68,6 +68,13 @@ impl<'m> Lowering<'m> {
         number.parse().unwrap_or(0)
     }
 
+    /// Whether the module is for an architecture from sm_100 on with the features of its family,
+    /// `a` or `f`, which a plain target lacks.
+    pub(super) fn has_family_features(&self) -> bool {
+        let target = self.target.module.target.first();
+        self.generation() >= 100 && target.is_some_and(|name| name.ends_with(['a', 'f']))
+    }
+
     /// Whether the module is for an architecture with tensor memory: those of the family of
     /// sm_100 and its relatives, never a plain one.
     pub(super) fn has_tensor_memory(&self) -> bool {

@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use ptx_emulator::{Arch, Machine};
 
 /// A module with an instruction.
-fn text(version: &str, target: &str, body: &str) -> String {
+pub(super) fn text(version: &str, target: &str, body: &str) -> String {
     format!(
         ".version {version}\n.target {target}\n.address_size 64\n\
          .shared .align 16 .b8 shared[4096];\n\
          .visible .entry test()\n{{\n\
-         .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<300>; .reg .b64 %d<9>; .reg .f32 %f<9>;\n\
+         .reg .pred %p<9>; .reg .b8 %c<9>; .reg .b16 %h<9>; .reg .b32 %r<300>;\n\
+         .reg .b64 %d<9>; .reg .f32 %f<9>; .reg .f64 %g<9>; .reg .u64 %ud<9>;\n\
          {body}\nret;\n}}\n"
     )
 }
@@ -171,7 +172,7 @@ fn targets() {
 }
 
 /// Whether the assembler takes a module.
-fn assembles(program: &std::ffi::OsStr, target: &str, text: &str) -> bool {
+pub(super) fn assembles(program: &std::ffi::OsStr, target: &str, text: &str) -> bool {
     let mut child = Command::new(program)
         .args([&format!("-arch={target}"), "-", "-o", "/dev/null"])
         .stdin(Stdio::piped())

@@ -6,6 +6,7 @@ mod forms;
 mod launch_control;
 mod order;
 mod products;
+mod targets;
 mod transfers;
 
 use ptx_emulator::{Arch, Checks, LaunchConfig, LaunchError, Machine, Options, Parameters};

@@ -5,7 +5,6 @@ use super::integer::{Extension, Saturation};
 use super::pack::{self, Pack};
 use super::pair::{Pair, Scale};
 use super::{Convert, One, scaled, stochastic};
-use crate::arch::Arch;
 use crate::module::{Immediate, Operand};
 use crate::numeric::Rounding;
 use crate::numeric::convert::{FloatResult, IntegerType};
@@ -31,7 +30,7 @@ const INTEGRAL_ROUNDINGS: [(&str, Rounding); 4] = [
     ("rpi", Rounding::Up),
 ];
 
-const BLACKWELL: &str = "this conversion needs the target sm_100a";
+const BLACKWELL: &str = "this conversion needs the target sm_100a or sm_100f";
 
 /// One of the types between which all conversions exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +89,7 @@ pub(super) fn small_pair(ty: DataType) -> Option<SmallFormat> {
     }
 }
 
-/// The pairs of four and six bits, which only sm_100a has.
+/// The pairs of four and six bits, which only the families from sm_100 on have.
 pub(super) fn narrow_pair(
     form: &Form<'_, '_>,
     ty: DataType,
@@ -106,7 +105,7 @@ pub(super) fn narrow_pair(
 }
 
 pub(super) fn check_blackwell(form: &Form<'_, '_>) -> Result<(), Problem> {
-    if form.is_for(Arch::Sm100a) { Ok(()) } else { Err(BLACKWELL.to_owned()) }
+    if form.has_family_features() { Ok(()) } else { Err(BLACKWELL.to_owned()) }
 }
 
 /// Two numbers of four bits are in a register of eight, which is the only one that fits.
@@ -333,8 +332,8 @@ fn tf32(form: &mut Form<'_, '_>) -> Result<One, Problem> {
     let rounding = rounding.ok_or("one of `.rna`, `.rn` and `.rz` is missing")?;
     let relu = form.take("relu");
     let saturate_finite = form.take("satfinite");
-    if saturate_finite {
-        check_blackwell(form)?;
+    if saturate_finite && form.generation() < 100 {
+        return Err("`.satfinite` needs an architecture from sm_100 on here".to_owned());
     }
     let modifiers = Tf32Modifiers { relu, saturate_finite };
     Ok(One::General(Box::new(General::Tf32 { rounding, modifiers })))

@@ -7,7 +7,8 @@
 //! does not say. Its text, but not its drawing, was there to tell which bits are for which number.
 
 use super::Convert;
-use super::lower::{check_blackwell, check_literal};
+use super::lower::check_literal;
+use crate::arch::Arch;
 use crate::execute::registers::{Words, lanes};
 use crate::module::Operand;
 use crate::numeric::convert::{FloatResult, float_to_float};
@@ -103,7 +104,10 @@ impl Stochastic {
 
 /// `.rs`: pairs of 16 bits, and fours of fewer.
 pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
-    check_blackwell(form)?;
+    // Not even the family of sm_100 has it.
+    if !form.is_for(Arch::Sm100a) {
+        return Err("`.rs` needs the target sm_100a".to_owned());
+    }
     form.take("rs");
     let relu = form.take("relu");
     let saturate_finite = form.take("satfinite");

@@ -1,6 +1,5 @@
 //! `tensormap.replace` and `tensormap.cp_fenceproxy` (PTX ISA 9.1, 9.7.9.28).
 
-use crate::arch::Arch;
 use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
 use crate::execute::{Context, Flow, Outcome, Wait};
@@ -59,9 +58,9 @@ fn lower_replace(form: &mut Form<'_, '_>) -> Result<Replace, Problem> {
     if data_type.bits() != field.bits() {
         return Err(format!("`.{}` has {} bits", field.name(), field.bits()));
     }
-    let is_newer = form.is_for(Arch::Sm100a);
+    let is_newer = form.has_family_features();
     if field == ReplaceField::SwizzleAtomicity && !is_newer {
-        return Err("`.swizzle_atomicity` needs the target sm_100a".to_owned());
+        return Err("`.swizzle_atomicity` needs the target sm_100a or sm_100f".to_owned());
     }
     let ordinal = match form.count() {
         3 => Some(u32::try_from(form.constant(1)?).map_err(|_| "a negative ordinal")?),

@@ -1,7 +1,6 @@
 //! What the modifiers of `ld`, `ldu` and `st` may say together (PTX ISA, "ld" and "st").
 
 use super::Order;
-use crate::arch::Arch;
 use crate::module::{Operand, Reference, StateSpace};
 use crate::ops::access::Space;
 use crate::program::types::DataType;
@@ -98,13 +97,13 @@ pub(super) fn check_width(
     if is_wide && !matches!((element.bytes(), length), (4, 8) | (8, 4)) {
         return Err(format!(
             "vectors of {length} elements of the type `.{}` have {bytes} bytes; up to 4 elements \
-             of together {NARROW_BYTES} bytes are possible, and on sm_100a 8 of 4 bytes or 4 of 8",
+             of together {NARROW_BYTES} bytes are possible, and from sm_100 on 8 of 4 bytes or 4 of 8",
             element.word()
         ));
     }
-    if is_wide && !form.is_for(Arch::Sm100a) {
+    if is_wide && form.generation() < 100 {
         return Err(format!(
-            "{bytes} bytes at once need the target sm_100a; others have {NARROW_BYTES}"
+            "{bytes} bytes at once need an architecture from sm_100 on; others have {NARROW_BYTES}"
         ));
     }
     let evicts = ["L2::evict_normal", "L2::evict_first", "L2::evict_last"];

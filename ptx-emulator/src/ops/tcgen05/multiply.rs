@@ -8,6 +8,7 @@ use super::lower::{take_group, tensor_address};
 use super::memory::{Cells, Effect};
 use super::pipeline::Accumulator;
 use super::{Group, Operation, address, check_issue, ranks};
+use crate::arch::Arch;
 use crate::execute::block::{Block, Cluster};
 use crate::execute::grid::GridState;
 use crate::execute::registers::lanes;
@@ -68,6 +69,9 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
     let weight_stationary = form.take("ws");
     let group = take_group(form)?;
     let kind = form.take_one(&KINDS).ok_or("a `.kind` is missing")?;
+    if kind == Kind::I8 && !form.is_for(Arch::Sm100a) {
+        return Err("`.kind::i8` needs the target sm_100a".to_owned());
+    }
     let scale_vector = take_scale_vector(form, kind)?;
     take_collector(form, weight_stationary);
     form.finish()?;
@@ -147,6 +151,13 @@ fn take_scale_vector(form: &mut Form<'_, '_>, kind: Kind) -> Result<Option<Scale
         ("block32", blocks),
         ("block16", ScaleVector::X4),
     ];
+    // The words that name a number of factors are those of one architecture; its family names
+    // the length of a block.
+    let counts = ["scale_vec::1X", "scale_vec::2X", "scale_vec::4X"];
+    if counts.into_iter().any(|word| form.has(word)) && !form.is_for(Arch::Sm100a) {
+        return Err("`.scale_vec` needs the target sm_100a; others have `.block16` and `.block32`"
+            .to_owned());
+    }
     match form.take_one(&vectors) {
         Some(own) => Ok(Some(own)),
         None if kind == Kind::Mxf4nvf4 => Err("`.scale_vec` or `.block16` is missing".to_owned()),
