@@ -27,12 +27,17 @@ impl Site {
             Damage::Removed => {}
             Damage::Satisfied => decide(instruction, true),
             Damage::Decided { says } => decide(instruction, *says),
-            Damage::Number { operand, to, .. } => {
+            Damage::Number { operand, to, .. } => match instruction.operands.get_mut(*operand) {
+                Some(Operand::Address(own)) => own.offset = *to as i64,
+                Some(own) => *own = Operand::Immediate(Immediate::Signed(*to as i64)),
+                None => {}
+            },
+            Damage::Predicate { operand, says } => {
                 if let Some(own) = instruction.operands.get_mut(*operand) {
-                    *own = Operand::Immediate(Immediate::Signed(*to as i64));
+                    *own = Operand::Immediate(Immediate::Signed((*says).into()));
                 }
             }
-            Damage::Comparison { from, to } => {
+            Damage::Comparison { from, to } | Damage::Word { from, to } => {
                 for word in &mut instruction.opcode.modifiers {
                     if word == from {
                         (*to).clone_into(word);

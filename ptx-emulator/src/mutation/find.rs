@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{Damage, Purpose, Site};
+use super::{Damage, Purpose, Site, tensor};
 use crate::module::{Body, Immediate, Instruction, Module, Opcode, Operand, Reference};
 
 /// Where the swizzle mode stands in a descriptor of a matrix in shared memory.
@@ -11,11 +11,13 @@ const SWIZZLE: u32 = 62;
 const STRIDE: u32 = 32;
 /// Where the leading offset begins.
 const LEADING: u32 = 16;
-/// The bits of an offset.
+/// Set in the descriptors of `tcgen05` and never in those of `wgmma`.
+const BLACKWELL: u64 = 1 << 46;
+/// The bits of an offset, and of the address.
 const OFFSET: u64 = 0x3FFF;
 
 /// A kind of damage and what the broken place was there for.
-type Found = (Purpose, Damage);
+pub(super) type Found = (Purpose, Damage);
 
 /// All places of a module that can be broken, in the order of the text.
 #[must_use]
@@ -42,11 +44,13 @@ pub fn sites(module: &Module) -> Vec<Site> {
 }
 
 /// What must be known of a function to judge one of its instructions.
-struct Finder {
+pub(super) struct Finder {
     /// Registers that hold one number all the time.
     constants: HashMap<Reference, u64>,
     /// Registers that hold descriptors of matrices, or what becomes a field of one.
     descriptors: HashSet<Reference>,
+    /// Registers that hold addresses in tensor memory, or parts of sums that are ones.
+    tensor_addresses: HashSet<Reference>,
     /// The numbers of the barriers that the function uses.
     barriers: BTreeSet<u64>,
 }
@@ -56,6 +60,7 @@ impl Finder {
         let mut own = Self {
             constants: constants(body),
             descriptors: descriptor_registers(body),
+            tensor_addresses: tensor::address_registers(body),
             barriers: BTreeSet::new(),
         };
         let barriers = body.instructions.iter().filter(|instruction| is_barrier(instruction));
@@ -64,7 +69,7 @@ impl Finder {
     }
 
     /// The value of an operand that is a number, or a register that holds one.
-    fn number(&self, instruction: &Instruction, operand: usize) -> Option<u64> {
+    pub(super) fn number(&self, instruction: &Instruction, operand: usize) -> Option<u64> {
         match instruction.operands.get(operand)? {
             Operand::Name(name) => self.constants.get(name).copied(),
             operand => number(operand),
@@ -88,9 +93,17 @@ impl Finder {
             "cp" if has("wait_all") => removed(Purpose::Wait),
             "griddepcontrol" if has("wait") => removed(Purpose::Wait),
             "mbarrier" => self.mbarrier(instruction),
+            "tcgen05" => self.tensor(instruction),
+            // Whether there is another block to compute.
+            "clusterlaunchcontrol" if has("is_canceled") => {
+                [false, true].map(|says| (Purpose::Bound, Damage::Decided { says })).into()
+            }
             "add" | "or" | "mov" | "bfe" => match instruction.operands.first() {
                 Some(Operand::Name(target)) if self.descriptors.contains(target) => {
                     descriptor(instruction)
+                }
+                Some(Operand::Name(target)) if self.tensor_addresses.contains(target) => {
+                    tensor::addition(instruction)
                 }
                 _ => Vec::new(),
             },
@@ -207,11 +220,12 @@ fn names(operand: &Operand) -> Vec<Reference> {
     }
 }
 
-/// The registers that hold descriptors of matrices: the operands of `wgmma`, and what they are
-/// computed from by additions, combinations and the extraction of fields.
+/// The registers that hold descriptors of matrices: the operands of `wgmma` and `tcgen05`, and what
+/// they are computed from by additions, combinations and the extraction of fields.
 fn descriptor_registers(body: &Body) -> HashSet<Reference> {
     let mut found = HashSet::new();
     for instruction in &body.instructions {
+        found.extend(tensor::descriptors(instruction));
         let opcode = &instruction.opcode;
         if opcode.mnemonic != "wgmma" || !opcode.has("mma_async") {
             continue;
@@ -247,7 +261,7 @@ fn makes_descriptors(opcode: &Opcode) -> bool {
     matches!(opcode.mnemonic.as_str(), "add" | "or" | "mov" | "cvt" | "bfe")
 }
 
-fn number(operand: &Operand) -> Option<u64> {
+pub(super) fn number(operand: &Operand) -> Option<u64> {
     match operand {
         Operand::Immediate(Immediate::Signed(value)) => Some(*value as u64),
         Operand::Immediate(Immediate::Unsigned(value)) => Some(*value),
@@ -271,6 +285,8 @@ fn descriptor(instruction: &Instruction) -> Vec<Found> {
                 change(Purpose::Descriptor, from.wrapping_mul(2));
             }
             _ => {
+                // With three bits for the mode, this makes one without swizzle of the narrowest, and
+                // exchanges the others.
                 if from >> SWIZZLE != 0 {
                     change(Purpose::Swizzle, from ^ (3 << SWIZZLE));
                 }
@@ -281,6 +297,11 @@ fn descriptor(instruction: &Instruction) -> Vec<Found> {
                         let to = (from & !(OFFSET << field)) | (((value * 2) & OFFSET) << field);
                         change(Purpose::Descriptor, to);
                     }
+                }
+                // A step along K that the compiler has added to the rest.
+                let step = from & OFFSET;
+                if from & BLACKWELL != 0 && step != 0 {
+                    change(Purpose::Descriptor, from & !OFFSET | (step * 2 & OFFSET));
                 }
             }
         }

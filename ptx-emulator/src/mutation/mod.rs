@@ -2,7 +2,8 @@
 //!
 //! A test suite that runs a kernel in the emulator is worth what it notices. [`sites`] lists the
 //! places of a module whose loss a good suite must notice: fences, waits, arrivals, byte counts,
-//! barriers, fields of matrix descriptors with their swizzle, and bounds. [`Site::apply`] gives the
+//! barriers, fields of matrix descriptors with their swizzle, allocations and addresses of tensor
+//! memory, and bounds. [`Site::apply`] gives the
 //! module with that one place broken.
 //!
 //! ```
@@ -27,6 +28,7 @@
 
 mod apply;
 mod find;
+mod tensor;
 #[cfg(test)]
 mod tests;
 
@@ -42,7 +44,8 @@ pub enum Damage {
     Removed,
     /// It finds at once what it should wait for.
     Satisfied,
-    /// An operand that is a number, or a register that holds one, has another value.
+    /// An operand that is a number, or a register that holds one, has another value; of an address
+    /// it is what is added.
     Number {
         /// The operand's index.
         operand: usize,
@@ -50,6 +53,20 @@ pub enum Damage {
         from: u64,
         /// The value it gets.
         to: u64,
+    },
+    /// An operand that is a predicate always says the same.
+    Predicate {
+        /// The operand's index.
+        operand: usize,
+        /// What it says.
+        says: bool,
+    },
+    /// The opcode has another word.
+    Word {
+        /// The word.
+        from: &'static str,
+        /// What it becomes.
+        to: &'static str,
     },
     /// A comparison includes what it excluded, or the reverse.
     Comparison {
@@ -72,20 +89,31 @@ pub enum Damage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Purpose {
-    /// Memory fences and `wgmma.fence`.
+    /// Memory fences, `wgmma.fence` and `tcgen05.fence`.
     Fence,
-    /// Waits for copies, matrix products and mbarriers.
+    /// Waits for copies, matrix products, transfers of tensor memory and mbarriers.
     Wait,
-    /// Arrivals at mbarriers and ends of groups.
+    /// Arrivals at mbarriers, commits and ends of groups.
     Arrive,
     /// Bytes that an mbarrier is told to expect.
     ExpectedBytes,
     /// Barriers of warps, blocks and clusters, and the counts of all barriers.
     Barrier,
-    /// Fields of descriptors of matrices in shared memory: addresses and offsets.
+    /// Fields of descriptors: addresses and offsets of matrices in shared memory, shapes and orders
+    /// of products.
     Descriptor,
     /// The swizzle mode in these descriptors.
     Swizzle,
+    /// Which of the scale factors in a word of tensor memory a product takes.
+    ScaleNumber,
+    /// Whether a product adds to what is in tensor memory.
+    Accumulate,
+    /// Allocations of tensor memory and their ends.
+    Allocation,
+    /// Columns and lanes that are added to addresses in tensor memory.
+    TensorAddress,
+    /// Whether an instruction is for one block or for a pair.
+    Group,
     /// Comparisons and minima, which are not made.
     Bound,
     /// Comparisons which are off by one. Where two bounds stand behind one another, or a loop may
@@ -103,6 +131,11 @@ impl fmt::Display for Purpose {
             Self::Barrier => "barrier",
             Self::Descriptor => "descriptor",
             Self::Swizzle => "swizzle",
+            Self::ScaleNumber => "scale number",
+            Self::Accumulate => "accumulation",
+            Self::Allocation => "allocation",
+            Self::TensorAddress => "tensor address",
+            Self::Group => "group",
             Self::Bound => "bound",
             Self::Edge => "edge",
         })
@@ -136,7 +169,12 @@ impl fmt::Display for Site {
             Damage::Removed => write!(f, "without `{opcode}`"),
             Damage::Satisfied => write!(f, "`{opcode}` does not wait"),
             Damage::Number { from, to, .. } => write!(f, "`{opcode}` with {to:#x} for {from:#x}"),
-            Damage::Comparison { from, to } => write!(f, "`{opcode}` with `{to}` for `{from}`"),
+            Damage::Comparison { from, to } | Damage::Word { from, to } => {
+                write!(f, "`{opcode}` with `{to}` for `{from}`")
+            }
+            Damage::Predicate { says, .. } => {
+                write!(f, "`{opcode}` with a predicate that is {says}")
+            }
             Damage::Decided { says } => write!(f, "`{opcode}` is always {says}"),
             Damage::Unbounded => write!(f, "`{opcode}` takes its first operand"),
         }
