@@ -218,7 +218,7 @@ fn products_are_right() {
         crate_dir: &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/device"),
         features: &["compute".into()],
         target: Target { cpu: "sm_100a", ptx: "ptx87" },
-        target_dir: &Path::new(env!("CARGO_TARGET_TMPDIR")).join("device-compute"),
+        target_dir: &Path::new(env!("CARGO_TARGET_TMPDIR")).join("device"),
     };
     let text = compile(&compiler, &build).unwrap_or_else(|error| panic!("{error}"));
     for case in CASES {
