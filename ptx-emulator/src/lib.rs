@@ -7,22 +7,24 @@
 //! **What executes.** The scalar, vector, warp and atomic instructions of `sm_90a` in all state
 //! spaces, calls, clusters with distributed shared memory, barriers, mbarriers, fences,
 //! asynchronous copies with and without tensor maps, `ldmatrix` and its relatives, dense `mma.sync`
-//! and `wgmma`. Whatever is not known is refused by [`Machine::load`], by name and line; the README
-//! lists what that is. [`Arch::Sm100a`] runs the same instructions; of those that only it has, some
-//! conversions are known.
+//! and `wgmma`. [`Arch::Sm100a`] runs what all targets have and what it has alone: tensor memory
+//! with the dense `tcgen05` instructions, cluster launch control, arithmetic of pairs of f32, and
+//! conversions of 4, 6 and 8 bits. Whatever is not known is refused by [`Machine::load`], by name
+//! and line; the README lists what that is.
 //!
-//! **The order of events is seeded.** Warps take turns of random length in a random order; copies
-//! and `wgmma` happen at random moments between their issue and the wait for them. Equal seeds
+//! **The order of events is seeded.** Warps take turns of random length in a random order; copies,
+//! `wgmma` and `tcgen05` happen at random moments between their issue and the wait for them. Equal seeds
 //! ([`Options::seed`]) give equal runs; another seed gives another order, so a missing wait shows
 //! up as a wrong result or a report under some seed.
 //!
 //! **Checkers.** A kernel ends with a [`Report`] at the first of these, which [`ReportKind`] names:
 //!
 //! - an access that is out of bounds or not aligned, in any space;
-//! - a read of shared memory that nobody has written;
-//! - a data race, between threads or with an asynchronous copy or `wgmma`, whether or not it did
+//! - a read of shared or tensor memory that nobody has written;
+//! - a data race, between threads or with an asynchronous copy, `wgmma` or `tcgen05`, whether or not it did
 //!   harm in this order of events, and a missing proxy fence;
-//! - a register that an unfinished `wgmma` owns, read or written;
+//! - a register that an unfinished `wgmma` or `tcgen05.ld` owns, read or written;
+//! - tensor memory that is not allocated, out of a warp's reach, or not given back;
 //! - a barrier, mbarrier or `setmaxnreg` used against its rules, an mbarrier that other
 //!   instructions touch;
 //! - shared memory of a block of the cluster that may not have started or has exited, and a block

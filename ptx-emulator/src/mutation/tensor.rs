@@ -95,15 +95,9 @@ impl Finder {
     fn accumulation(&self, instruction: &Instruction) -> Vec<Found> {
         let operand = accumulate_operand(instruction);
         let decided = |says: bool| (Purpose::Accumulate, Damage::Predicate { operand, says });
-        match instruction.operands.get(operand) {
-            Some(Operand::Name(_) | Operand::Not(_)) => {
-                [false, true].into_iter().map(decided).collect()
-            }
-            Some(literal) => match number(literal) {
-                Some(own) => vec![decided(own == 0)],
-                None => Vec::new(),
-            },
-            None => Vec::new(),
+        match self.number(instruction, operand) {
+            Some(own) => vec![decided(own == 0)],
+            None => [false, true].map(decided).into(),
         }
     }
 }

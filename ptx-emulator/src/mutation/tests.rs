@@ -87,6 +87,7 @@ const BLACKWELL: &str = "
     mov.b32 %r1, 0x08400490;
     mov.b32 %r2, 0x08200480;
     mov.b16 %h1, 3;
+    mov.pred %p3, 1;
     tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r9], 64;
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
     fence.proxy.async.shared::cta;
@@ -104,7 +105,7 @@ const BLACKWELL: &str = "
     tcgen05.mma.cta_group::2.kind::mxf4nvf4.block_scale.block16 [%r10], %rd1, %rd2, %r2, [%r3],
         [%r13+8], 0;
     tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%r10], %rd1, %rd2, %r2, [%r3],
-        [%r13], 1;
+        [%r13], %p3;
     tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64
         [%r5], %h1;
     tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r14}, [%r10+4];

@@ -13,10 +13,12 @@ const TARGETS: [&str; 4] = ["sm_90a", "sm_100", "sm_100f", "sm_100a"];
 /// From a target on.
 const SINCE_100: [bool; 4] = [false, true, true, true];
 const FAMILY: [bool; 4] = [false, false, true, true];
+const HOPPER: [bool; 4] = [true, false, false, false];
 const OWN: [bool; 4] = [false, false, false, true];
 
 /// What each takes and what it says of the others.
 const ROWS: &[(&str, [bool; 4], &str)] = &[
+    ("wgmma.fence.sync.aligned;", HOPPER, "sm_90a"),
     ("add.f32x2 %d1, %d2, %d3;", SINCE_100, "`.f32x2`"),
     ("sub.rz.f32x2 %d1, %d2, %d3;", SINCE_100, "`.f32x2`"),
     ("mul.rm.ftz.f32x2 %d1, %d2, %d3;", SINCE_100, "`.f32x2`"),

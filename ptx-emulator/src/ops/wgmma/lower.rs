@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Multiply, Operation, SourceA};
+use crate::arch::Arch;
 use crate::matrix::wgmma::{Wgmma, WgmmaForm};
 use crate::matrix::{AccumulatorType, ElementType};
 use crate::module::Operand;
@@ -13,6 +14,10 @@ use crate::program::{Form, Problem};
 
 /// Lowers `wgmma`.
 pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
+    // Neither a plain target nor a later architecture has it.
+    if !form.is_for(Arch::Sm90a) {
+        return Err("`wgmma` is for the target sm_90a".to_owned());
+    }
     if form.take("mma_async") {
         return lower_multiply(form);
     }
