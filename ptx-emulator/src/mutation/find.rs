@@ -184,7 +184,8 @@ fn is_barrier(instruction: &Instruction) -> bool {
         && !opcode.has("cluster")
 }
 
-/// The registers that are written once, by a `mov` of a number. Optimising compilers put numbers
+/// The registers that are written once, by a `mov` of a number, and the predicates that compare
+/// such numbers. Optimising compilers put numbers
 /// there even where an instruction would take them itself.
 fn constants(body: &Body) -> HashMap<Reference, u64> {
     let mut found = HashMap::new();
@@ -205,6 +206,23 @@ fn constants(body: &Body) -> HashMap<Reference, u64> {
         }
     }
     found.retain(|name, _| writes.get(name) == Some(&1));
+    // Compilers turn numbers that stand for a condition into predicates right before their use.
+    for instruction in &body.instructions {
+        let opcode = &instruction.opcode;
+        let value = |operand: &Operand| match operand {
+            Operand::Name(name) => found.get(name).copied(),
+            operand => number(operand),
+        };
+        if opcode.mnemonic == "setp"
+            && opcode.has("ne")
+            && instruction.guard.is_none()
+            && let [Operand::Name(name), left, right] = &instruction.operands[..]
+            && writes.get(name) == Some(&1)
+            && let (Some(left), Some(right)) = (value(left), value(right))
+        {
+            found.insert(*name, u64::from(left != right));
+        }
+    }
     found
 }
 
@@ -301,7 +319,7 @@ fn descriptor(instruction: &Instruction) -> Vec<Found> {
                 // A step along K that the compiler has added to the rest.
                 let step = from & OFFSET;
                 if from & BLACKWELL != 0 && step != 0 {
-                    change(Purpose::Descriptor, from & !OFFSET | (step * 2 & OFFSET));
+                    change(Purpose::Descriptor, (from & !OFFSET) | ((step * 2) & OFFSET));
                 }
             }
         }

@@ -41,6 +41,7 @@ pub(crate) use shadow::{MemoryKind, Shadow};
 pub(crate) use stamp::{Agent, Role, WarpId};
 pub(crate) use stored::Stored;
 pub(crate) use sync::{Modification, SyncClock};
+pub(crate) use tensor::Moment;
 
 use knowledge::{Knowledge, View};
 use std::collections::HashMap;

@@ -14,6 +14,14 @@ use super::sync::SyncClock;
 use super::{Races, Warp, each_lane};
 use std::rc::Rc;
 
+/// A moment in the life of a warp.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    own: Agent,
+    lanes: u32,
+    clock: u32,
+}
+
 impl Warp {
     /// What some lanes know for `tcgen05` instructions, joined.
     pub(super) fn tensor(&self, lanes: u32) -> Rc<Knowledge> {
@@ -86,6 +94,25 @@ impl Races {
         let agent = Agent::warp(warp, Role::Tensor);
         let mut threads = each_lane(lanes).filter_map(|lane| state.threads.get(lane));
         threads.all(|own| own.tensor.entry(agent).knows(lanes, clock))
+    }
+
+    /// The present of a warp: what it has done so far lies before it, all else behind.
+    pub(crate) fn moment(&mut self, warp: WarpId, lanes: u32) -> Moment {
+        let own = Agent::warp(warp, Role::Generic);
+        let Some(state) = self.warp_mut(warp) else { return Moment { own, lanes: 0, clock: 0 } };
+        let clock = state.clock;
+        state.tick();
+        Moment { own, lanes, clock }
+    }
+
+    /// Whether one of `lanes` knows, by whatever orders threads, that a moment has passed.
+    pub(crate) fn knows_moment(&self, warp: WarpId, lanes: u32, moment: Moment) -> bool {
+        if moment.lanes == 0 || moment.own == Agent::warp(warp, Role::Generic) {
+            return true;
+        }
+        let Some(Some(state)) = self.warps.get(warp.0 as usize) else { return true };
+        let mut threads = each_lane(lanes).filter_map(|lane| state.threads.get(lane));
+        threads.any(|own| own.view.generic.entry(moment.own).knows(moment.lanes, moment.clock))
     }
 
     /// A warp issues a `tcgen05.ld` or `tcgen05.st`, which knows what any of its lanes knows.

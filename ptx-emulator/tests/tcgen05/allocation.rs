@@ -183,3 +183,31 @@ fn blocks_of_a_pair_allocate_together() {
     let error = run(alloc, &one, 1).unwrap_err().to_string();
     assert!(error.contains("together with the other block of its pair"), "{error}");
 }
+
+/// Whoever gives columns back must know that the other warps are done with them.
+#[test]
+fn columns_are_given_back_when_all_are_done() {
+    let body = |meeting: &str| {
+        format!(
+            "{}mov.u32 %r1, 7; tcgen05.st.sync.aligned.32x32b.x1.b32 [%tensor], {{%r1}};
+             tcgen05.wait::st.sync.aligned;
+             tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r2}}, [%tensor];
+             tcgen05.wait::ld.sync.aligned;
+             {meeting} setp.ne.u32 %p6, %warp, 0; @%p6 bra FREED; {DEALLOC} %tensor, 64; FREED:",
+            allocate(64)
+        )
+    };
+    Kernel::new(&body("bar.sync 0;")).passes();
+    // All but the last warp's.
+    let some = "setp.eq.u32 %p5, %warp, 3; @%p5 bra ON; bar.sync 1, 96; ON:";
+    for meeting in ["", some] {
+        let error = (0..20)
+            .find_map(|seed| Kernel { seed, ..Kernel::new(&body(meeting)) }.try_run().err())
+            .expect("a report under some seed")
+            .to_string();
+        assert!(error.contains("tcgen05.dealloc of columns that"), "{error}");
+    }
+    // What is known of the fourth warp is not enough, even where it has long been done.
+    let late = "setp.eq.u32 %p5, %warp, 3; @%p5 bra ON; nanosleep.u32 100000; bar.sync 1, 96; ON:";
+    Kernel::new(&body(late)).fails("that warp 3 may still use: nothing orders its tcgen05.wait");
+}

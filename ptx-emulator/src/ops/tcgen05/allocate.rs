@@ -1,7 +1,10 @@
 //! `tcgen05.alloc`, `dealloc` and `relinquish_alloc_permit` (PTX ISA 9.1, 9.7.16.7).
 
+use std::ops::Range;
+
 use super::memory::{COLUMNS, SMALLEST};
 use super::transfer::check_warp;
+use super::uses::pieces;
 use super::{Group, check_group, no_pair, uniform};
 use crate::execute::block::{Block, Cluster};
 use crate::execute::grid::EngineFault;
@@ -125,6 +128,7 @@ pub(super) fn free(own: &Free, context: &mut Context<'_>) -> Outcome<Flow> {
     let start = uniform(&addresses, context.mask, "tensor memory addresses")?;
     let columns = uniform(&columns, context.mask, "numbers of columns")?;
     let columns = check_columns(columns).map_err(Fault::operand)?;
+    check_last_uses(start..start.saturating_add(columns), context)?;
     let done = match own.group {
         Group::One => {
             free_columns(context.cluster, context.rank, start, columns)?;
@@ -140,6 +144,26 @@ pub(super) fn free(own: &Free, context: &mut Context<'_>) -> Outcome<Flow> {
     Ok(Flow::Next)
 }
 
+/// The warps of the block that used the columns must be known to have waited for that. Knowledge
+/// of ordinary instructions is enough: no fence of `tcgen05` is asked for.
+fn check_last_uses(columns: Range<u32>, context: &mut Context<'_>) -> Outcome {
+    if !context.grid.is_checked() {
+        return Ok(());
+    }
+    let (warp, mask) = (context.warp.id, context.mask);
+    let races = &context.grid.races;
+    let block = &context.cluster.blocks[context.rank];
+    let mut uses = block.tensor.uses.of(pieces(&columns));
+    let Some(other) = uses.find(|own| !races.knows_moment(warp, mask, own.moment)) else {
+        return Ok(());
+    };
+    Err(fault(format!(
+        "tcgen05.dealloc of columns that warp {} may still use: nothing orders its tcgen05.wait in \
+         PTX line {} before",
+        other.warp, other.line
+    )))
+}
+
 /// Nothing may be under way in columns that are given back.
 fn free_columns(cluster: &mut Cluster, rank: usize, start: u32, columns: u32) -> Outcome {
     if let Some((name, line)) = cluster.tensor.user(rank, &(start..start.saturating_add(columns))) {
@@ -147,7 +171,9 @@ fn free_columns(cluster: &mut Cluster, rank: usize, start: u32, columns: u32) ->
             "tcgen05.dealloc of columns that the {name} in PTX line {line} may still use"
         )));
     }
-    let freed = cluster.blocks[rank].tensor.memory.free(start, columns);
+    let state = &mut cluster.blocks[rank].tensor;
+    state.uses.forget(pieces(&(start..start.saturating_add(columns))));
+    let freed = state.memory.free(start, columns);
     freed.map_err(|problem| {
         fault(format!("tcgen05.dealloc of {columns} columns at {start:#010x}: {problem}"))
     })

@@ -18,6 +18,7 @@ mod multiply;
 mod pipeline;
 mod shape;
 mod transfer;
+mod uses;
 mod warp;
 
 pub(crate) use allocate::check_end;
@@ -63,6 +64,8 @@ pub(crate) struct BlockState {
     relinquished: Option<u32>,
     /// What a warp does together with one of the other block of the pair.
     request: Option<allocate::Request>,
+    /// Who used its columns last.
+    uses: uses::Uses,
 }
 
 /// Executes an operation.

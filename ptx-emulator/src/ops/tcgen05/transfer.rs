@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::engine::Issuer;
 use super::memory::{Cells, Effect};
 use super::shape::Layout;
+use super::uses::{LastUse, pieces};
 use super::warp::Direction;
 use super::{address, uniform};
 use crate::execute::block::Cluster;
@@ -103,6 +104,7 @@ pub(super) fn issue(own: &Transfer, context: &mut Context<'_>) -> Outcome<Flow> 
     };
     let (warp, mask) = (context.warp.id, context.mask);
     let checked = context.grid.is_checked();
+    let used = cells.iter().fold(0, |all, own| all | pieces(&own.columns));
     let pending = Pending {
         due: context.grid.now + 1 + context.grid.random.below(LONGEST_DELAY),
         issuer: Issuer::of(context, mask),
@@ -110,7 +112,7 @@ pub(super) fn issue(own: &Transfer, context: &mut Context<'_>) -> Outcome<Flow> 
         layout: own.layout,
         first: first as usize,
         origin: checked.then(|| context.grid.races.begin_tensor(warp, mask)),
-        clock: context.warp.tensor.begin(direction),
+        clock: context.warp.tensor.begin(direction, used),
         content,
     };
     context.grid.progress += 1;
@@ -224,12 +226,19 @@ pub(super) fn wait(direction: Direction, context: &mut Context<'_>) -> Outcome<F
         return Ok(Flow::Wait(Wait::Lanes(context.warp.live), None));
     }
     check_warp(direction.wait(), context)?;
-    let Some(clock) = context.warp.tensor.wait(direction) else {
+    let Some((clock, used)) = context.warp.tensor.wait(direction) else {
         return Ok(Flow::Wait(Wait::Tensor(direction.what()), None));
     };
     if context.grid.is_checked() {
         let (warp, lanes, role) = (context.warp.id, context.warp.live, direction.role());
         context.grid.races.tensor_complete(warp, lanes, role, clock);
+        let own = LastUse {
+            pieces: used,
+            warp: context.warp.index,
+            moment: context.grid.races.moment(warp, lanes),
+            line: context.line,
+        };
+        context.block().tensor.uses.note(own);
     }
     Ok(Flow::Next)
 }

@@ -48,6 +48,8 @@ struct Count {
     pending: u32,
     /// `tcgen05.wait` so far.
     waits: u32,
+    /// The columns used since the last of them, as [`pieces`] gives them.
+    used: u16,
 }
 
 /// A load that no wait has covered.
@@ -76,10 +78,12 @@ impl WarpState {
         }
     }
 
-    /// One more transfer begins. Returns the clock at which it is known to have ended.
-    pub(super) fn begin(&mut self, direction: Direction) -> u32 {
+    /// One more transfer begins, of some pieces of tensor memory. Returns the clock at which it is
+    /// known to have ended.
+    pub(super) fn begin(&mut self, direction: Direction, used: u16) -> u32 {
         let count = self.count(direction);
         count.pending += 1;
+        count.used |= used;
         count.waits.saturating_add(1)
     }
 
@@ -90,19 +94,19 @@ impl WarpState {
     }
 
     /// Whether all transfers have been performed. If so the registers of loads are free, and what
-    /// has ended is returned as a clock.
-    pub(super) fn wait(&mut self, direction: Direction) -> Option<u32> {
+    /// has ended is returned as a clock, with the pieces that it used.
+    pub(super) fn wait(&mut self, direction: Direction) -> Option<(u32, u16)> {
         let count = self.count(direction);
         if count.pending != 0 {
             return None;
         }
         count.waits = count.waits.saturating_add(1);
-        let clock = count.waits;
+        let ended = (count.waits, std::mem::take(&mut count.used));
         if direction == Direction::Load {
             self.flights.clear();
             self.owned.clear();
         }
-        Some(clock)
+        Some(ended)
     }
 
     /// A load takes its registers.
