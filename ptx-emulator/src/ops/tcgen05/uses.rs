@@ -9,6 +9,7 @@ use crate::race::Moment;
 /// allocation.
 pub(super) fn pieces(columns: &Range<u32>) -> u16 {
     (0..u16::BITS)
+        .filter(|_| !columns.is_empty())
         .filter(|piece| piece * SMALLEST < columns.end && columns.start < (piece + 1) * SMALLEST)
         .fold(0, |all, piece| all | 1 << piece)
 }
