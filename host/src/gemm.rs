@@ -3,7 +3,7 @@
 pub(crate) mod scaled;
 
 use bytemuck::bytes_of;
-use grouped_linear_kernels::abi::{ElementType, GemmArgs, Ragged, TensorMap};
+use grouped_linear_kernels::abi::{D_BOX_ROWS, ElementType, GemmArgs, Ragged, TensorMap};
 use grouped_linear_kernels::variants::{Role, Tile, kernel};
 
 use crate::backend::{Launcher, MapDescriptor};
@@ -41,9 +41,15 @@ pub(crate) fn prepare(
         _ => (NO_MAP, NO_MAP, 0),
     };
     let strides = Strides::of(problem);
+    let (d_map, has_d_map) = match kernel.role {
+        Role::GemmSm90(..) => output_map(launcher, problem, &operands.d)?,
+        _ => (NO_MAP, 0),
+    };
     let args = GemmArgs {
         a_map,
         b_map,
+        d_map,
+        has_d_map,
         b_maps,
         a_row_stride: strides.a_row,
         a_reduction_stride: strides.a_reduction,
@@ -66,6 +72,7 @@ fn plain_args(
     GemmArgs {
         a_map: NO_MAP,
         b_map: NO_MAP,
+        d_map: NO_MAP,
         b_maps: 0,
         table,
         bias: address,
@@ -84,6 +91,8 @@ fn plain_args(
         bias_type: bias.map_or(0, |bias| element(bias.dtype())),
         row_scale_factor: 1.0,
         row_scales: 0,
+        has_d_map: 0,
+        reserved: [0; 3],
     }
 }
 
@@ -240,6 +249,33 @@ fn exact_maps(
         weight_map(problem.pass, b.address().unwrap_or(0), b.dtype(), n, k, problem.groups)?
     };
     Ok((launcher.encode(&a_map)?, launcher.encode(&b_map)?))
+}
+
+/// The map of an output that lies in one piece, and whether there is one.
+fn output_map(
+    launcher: &dyn Launcher,
+    problem: &GemmProblem,
+    d: &GroupedOperand<'_>,
+) -> Result<(TensorMap, u32)> {
+    let (m, n, _) = problem.extents();
+    let (tensor, rows) = match d {
+        GroupedOperand::Rows(tensor) => (*tensor, tensor.shape()[0]),
+        GroupedOperand::Groups(grouped) => match grouped.parts() {
+            Parts::Packed(tensor) => (tensor, problem.groups * m.unwrap_or(0)),
+            Parts::Discrete(..) => return Ok((NO_MAP, 0)),
+        },
+    };
+    let bytes = tensor.dtype().bytes() as u64;
+    let map = launcher.encode(&MapDescriptor {
+        address: tensor.address().unwrap_or(0),
+        dtype: tensor.dtype(),
+        rank: 2,
+        extents: [n as u64, rows as u64, 1],
+        strides: [n as u64 * bytes, 0],
+        tile: [128 / bytes as u32, D_BOX_ROWS, 1],
+        swizzle: true,
+    })?;
+    Ok((map, 1))
 }
 
 /// Token rows `[rows, features]`, read in boxes of `token_box` rows.

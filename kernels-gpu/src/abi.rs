@@ -200,6 +200,9 @@ pub struct GemmArgs {
     /// Tensor map of the right operand (tensor-core kernels only); for weights it is three-dimensional
     /// (contiguous features, rows, groups).
     pub b_map: TensorMap,
+    /// Tensor map of the output, two-dimensional (columns, rows of all groups), in boxes of
+    /// [`D_BOX_ROWS`] rows of 128 bytes; see `has_d_map`.
+    pub d_map: TensorMap,
     /// Device address of `TensorMap[groups]`, one map per discrete weight; 0: use `b_map`.
     pub b_maps: u64,
     /// Device address of the group table, written by `pointer_setup`.
@@ -239,7 +242,14 @@ pub struct GemmArgs {
     /// `row_scales[r] · row_scale_factor`, rounded to FP32. 0: one. Kernels of FP8 operands, and
     /// those whose output rows are not ragged, do not read it.
     pub row_scales: u64,
+    /// Whether there is a `d_map` (1) or none (0), as of discrete outputs (tensor-core kernels only).
+    pub has_d_map: u32,
+    /// Zero; keeps the size a multiple of the alignment.
+    pub reserved: [u32; 3],
 }
+
+/// Rows of a box of the output.
+pub const D_BOX_ROWS: u32 = 8;
 
 /// Arguments of `dbias_partial` and `dbias_reduce`: `db_g[j] = Σ_rows dY[r, j] · s_r`.
 ///
@@ -411,7 +421,7 @@ const _: () = assert!(size_of::<Operand>() == 40);
 const _: () = assert!(size_of::<Scalars>() == 16);
 const _: () = assert!(size_of::<SetupArgs>() == 256);
 const _: () = assert!(size_of::<TensorMap>() == 128);
-const _: () = assert!(size_of::<GemmArgs>() == 368);
+const _: () = assert!(size_of::<GemmArgs>() == 512);
 const _: () = assert!(size_of::<DbiasArgs>() == 80);
 const _: () = assert!(size_of::<DscalesArgs>() == 64);
 const _: () = assert!(size_of::<CastArgs>() == 48);

@@ -40,6 +40,14 @@ impl Table {
         unsafe { self.load_u64(self.layout.row_offsets, group) as i64 }
     }
 
+    /// First row of a group, and the number of its rows.
+    #[inline(always)]
+    pub unsafe fn tokens(&self, group: u32) -> (u32, u32) {
+        // SAFETY: the array has an element more than groups.
+        let [first, end] = unsafe { [self.row_offset(group), self.row_offset(group + 1)] };
+        (first as u32, (end - first) as u32)
+    }
+
     /// First padded row of a group; of `groups`, the number of padded rows.
     #[inline(always)]
     pub unsafe fn padded_offset(&self, group: u32) -> i64 {

@@ -169,6 +169,7 @@ impl Biased {
         Ok(GemmArgs {
             a_map,
             b_map,
+            d_map: NO_MAP,
             b_maps: 0,
             table: place(machine, &self.table(kernel, [a, b, output]))?,
             bias,
@@ -187,6 +188,8 @@ impl Biased {
             bias_type: self.bias.map_or(0, |dtype| dtype as u32),
             row_scale_factor: ROW_SCALE_FACTOR,
             row_scales,
+            has_d_map: 0,
+            reserved: [0; 3],
         })
     }
 

@@ -197,6 +197,7 @@ impl BiasedFp8 {
         let gemm = GemmArgs {
             a_map,
             b_map,
+            d_map: NO_MAP,
             b_maps: 0,
             table: place(machine, &self.table(output))?,
             bias,
@@ -215,9 +216,10 @@ impl BiasedFp8 {
             bias_type: self.bias.map_or(0, |dtype| dtype as u32),
             row_scale_factor: 0.0,
             row_scales: 0,
+            has_d_map: 0,
+            reserved: [0; 3],
         };
-        let reserved = [0; 2];
-        Ok(ScaledGemmArgs { gemm, reserved, a_scale_map, b_scale_map, a_scales, b_scales })
+        Ok(ScaledGemmArgs { gemm, a_scale_map, b_scale_map, a_scales, b_scales })
     }
 
     /// The group table, of an output at this address.

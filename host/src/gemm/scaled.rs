@@ -7,7 +7,7 @@ use grouped_linear_kernels::abi::scaled::{
 };
 use grouped_linear_kernels::variants::{Role, Tile};
 
-use super::{NO_MAP, check_alignment, exact_maps, plain_args};
+use super::{NO_MAP, check_alignment, exact_maps, output_map, plain_args};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
@@ -52,9 +52,9 @@ pub(crate) fn prepare(
         Format::Fp8 { blocks: Blocks::Vector, .. } => launcher.encode(&side.scale_map(length)),
         _ => Ok(NO_MAP),
     };
+    let (d_map, has_d_map) = output_map(launcher, &problem.unscaled(), &operands.d)?;
     let args = ScaledGemmArgs {
-        gemm: GemmArgs { a_map: map(&a, m)?, b_map: map(&b, n)?, ..plain },
-        reserved: [0; 2],
+        gemm: GemmArgs { a_map: map(&a, m)?, b_map: map(&b, n)?, d_map, has_d_map, ..plain },
         a_scale_map: scale_map(&a, A_SCALE_BOX)?,
         b_scale_map: scale_map(&b, B_SCALE_BOX)?,
         a_scales: a.scales(),
@@ -80,7 +80,8 @@ fn exact_args(
         }
         _ => (0, 0.0),
     };
-    Ok(GemmArgs { a_map, b_map, row_scales, row_scale_factor, ..plain })
+    let (d_map, has_d_map) = output_map(launcher, &unscaled, &operands.d)?;
+    Ok(GemmArgs { a_map, b_map, d_map, has_d_map, row_scales, row_scale_factor, ..plain })
 }
 
 /// Refuses operands in codes: the GPU multiplies exact numbers.

@@ -54,8 +54,6 @@ pub struct OperandScales {
 pub struct ScaledGemmArgs {
     /// What every GEMM needs.
     pub gemm: GemmArgs,
-    /// Zero; aligns the maps.
-    pub reserved: [u64; 2],
     /// Tensor map of the left operand's scales ([`Blocks::Vector`] alone).
     pub a_scale_map: TensorMap,
     /// Tensor map of the right operand's scales ([`Blocks::Vector`] alone).
@@ -67,5 +65,5 @@ pub struct ScaledGemmArgs {
 }
 
 const _: () = assert!(size_of::<OperandScales>() == 32);
-const _: () = assert!(size_of::<ScaledGemmArgs>() == 704);
+const _: () = assert!(size_of::<ScaledGemmArgs>() == 832);
 const _: () = assert!(core::mem::offset_of!(ScaledGemmArgs, a_scale_map).is_multiple_of(64));

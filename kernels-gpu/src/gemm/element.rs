@@ -12,7 +12,6 @@ use ptx_std::wgmma::{
     m64n256k64_f16, m64n256k128_e4m3, m64n256k128_e5m2_e4m3,
 };
 
-use super::epilogue::{Epilogue, Fragments, Row};
 use crate::abi::ElementType;
 
 /// An operand's element type.
@@ -39,21 +38,11 @@ pub trait MatrixElement {
     /// Elements in 128 bytes, the swizzled rows of boxes.
     const DEPTH: u32;
 
-    /// Whether plain outputs of this kind have the short road ([`MatrixElement::store_plain_slab`]).
+    /// Whether plain outputs of this kind have the short road through shared memory.
     fn is_plain_kind(kind: Kind) -> bool;
 
-    /// Finishes one row of a plain slab of such a kind.
-    ///
-    /// # Safety
-    ///
-    /// As [`Epilogue::store_plain_slab`].
-    unsafe fn store_plain_slab(
-        epilogue: &Epilogue,
-        lane: u32,
-        row: &Row,
-        column: u32,
-        values: Fragments,
-    );
+    /// The kind of such an output: known at compile time where it can be.
+    fn plain_kind(kind: Kind) -> Kind;
 }
 
 /// Products of operands in these layouts, of which the left has elements of this type.
@@ -140,15 +129,8 @@ impl<E: TensorElement> MatrixElement for E {
     }
 
     #[inline(always)]
-    unsafe fn store_plain_slab(
-        epilogue: &Epilogue,
-        lane: u32,
-        row: &Row,
-        column: u32,
-        values: Fragments,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { epilogue.store_plain_slab(Kind(E::KIND), lane, row, column, values) }
+    fn plain_kind(_: Kind) -> Kind {
+        Kind(E::KIND)
     }
 }
 
@@ -177,15 +159,8 @@ impl MatrixElement for E4m3 {
     }
 
     #[inline(always)]
-    unsafe fn store_plain_slab(
-        epilogue: &Epilogue,
-        lane: u32,
-        row: &Row,
-        column: u32,
-        values: Fragments,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { epilogue.store_plain_slab(epilogue.kind(), lane, row, column, values) }
+    fn plain_kind(kind: Kind) -> Kind {
+        kind
     }
 }
 
@@ -224,15 +199,8 @@ impl MatrixElement for E5m2 {
     }
 
     #[inline(always)]
-    unsafe fn store_plain_slab(
-        epilogue: &Epilogue,
-        lane: u32,
-        row: &Row,
-        column: u32,
-        values: Fragments,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { epilogue.store_plain_slab(epilogue.kind(), lane, row, column, values) }
+    fn plain_kind(kind: Kind) -> Kind {
+        kind
     }
 }
 

@@ -6,24 +6,22 @@
 //! zero.
 //!
 //! A wgmma accumulator is finished by one of two roads. A *plain* output of the operands' type (of 16
-//! bits, where theirs has 8), the scaled sum alone, is stored slab by slab in straight code
-//! ([`Epilogue::store_plain_slab`]). All else goes chunk by chunk through one piece of code with
+//! bits, where theirs has 8), the scaled sum alone, is rounded and goes through shared memory in straight
+//! code, which the kernel has (`sm90/staging.rs`). All else goes chunk by chunk through one piece of code with
 //! branches for what there is to add and for the types ([`Epilogue::store_chunk`]): a copy for every
 //! combination would be faster by little, and slow to load by a lot.
 
 use ptx_std::convert::fma;
 use ptx_std::memory::{
     load_constant_f32, load_constant_f32x2_if, load_constant_u32_if, load_constant_u64,
-    load_u32x2_if, load_u32x4_if, store_f32x4_if, store_u32x2_if, store_u32x4_if,
+    load_u32x2_if, load_u32x4_if, store_f32x4_if, store_u32x2_if,
 };
-use ptx_std::thread::{shuffle_xor, shuffle_xor_f32};
+use ptx_std::thread::shuffle_xor_f32;
 
 use super::element::Kind;
 use crate::abi::GemmArgs;
 use crate::table::Table;
 
-/// Columns of a slab, the unit of [`Epilogue::store_plain_slab`]: four 8-column fragments.
-pub const SLAB: u32 = 32;
 /// Columns of a chunk, the unit of [`Epilogue::store_chunk`]: four pairs of fragments.
 pub const CHUNK: u32 = 64;
 
@@ -121,7 +119,7 @@ impl Epilogue {
 
     /// Address of an element of the output.
     #[inline(always)]
-    fn address(&self, row: u32, column: u32) -> u64 {
+    pub fn address(&self, row: u32, column: u32) -> u64 {
         let index = u64::from(row) * u64::from(self.n) + u64::from(column);
         self.d + index * self.d_kind.bytes()
     }
@@ -146,33 +144,6 @@ impl Epilogue {
             }
             self.d_kind.store(address, value);
         }
-    }
-
-    /// Finishes one row of a plain slab of a wgmma accumulator: `values[j]` are the two neighbours
-    /// of fragment `j`, at columns `column + 8 j + 2 (lane % 4)`.
-    ///
-    /// # Safety
-    ///
-    /// The whole warp calls it together, with `column` a multiple of eight below `n`. The elements
-    /// of `row` at columns below `n` belong to the warp. The number of columns is a multiple of
-    /// eight, D is aligned to 16 bytes. The output is plain and of the 16-bit kind `kind`.
-    #[inline(always)]
-    pub unsafe fn store_plain_slab(
-        &self,
-        kind: Kind,
-        lane: u32,
-        row: &Row,
-        column: u32,
-        values: Fragments,
-    ) {
-        // A fragment is inside the output or outside as a whole.
-        let quad_lane = lane % 4;
-        let live = row.live && 8 * quad_lane < self.n - column;
-        let address = row.address + 2 * u64::from(column + 8 * quad_lane);
-        let packed = values.map(|pair| kind.pack(pair.map(|sum| row.alpha * sum)));
-        // SAFETY: the caller keeps the contract above; lanes without a live row or fragment store
-        // nothing.
-        unsafe { store_u32x4_if(live, address, transpose_quad(lane, packed)) }
     }
 
     /// Asks for the former output of a chunk, if it is to be added, without waiting for it.
@@ -316,6 +287,12 @@ impl Epilogue {
         self.bias == 0 && self.beta == 0.0
     }
 
+    /// Factor of the group's sums.
+    #[inline(always)]
+    pub fn alpha(&self) -> f32 {
+        self.alpha
+    }
+
     /// The kind of the output.
     #[inline(always)]
     pub fn kind(&self) -> Kind {
@@ -337,9 +314,6 @@ impl Epilogue {
         Row { live, alpha, scale, address: self.address(index, 0) }
     }
 }
-
-/// One thread's columns of a slab, in one row: two neighbours in each of four fragments.
-pub type Fragments = [[f32; 2]; 4];
 
 /// One thread's sums of a chunk: fragment `j` has `4 j` and `4 j + 1` in the upper row, `4 j + 2` and
 /// `4 j + 3` in the lower.
@@ -392,6 +366,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// Factor of its sums.
+    #[inline(always)]
+    pub fn alpha(&self) -> f32 {
+        self.alpha
+    }
+
     /// Loads a thread's columns, of `BYTES` each; zeros outside the output.
     #[inline(always)]
     unsafe fn load<const BYTES: u32>(&self, columns: &Columns) -> Words {
@@ -486,28 +466,5 @@ unsafe fn gather_run(lane: u32, left: [f32; 2], right: [f32; 2]) -> Run {
         let a = shuffle_xor_f32(if odd { left[0] } else { right[0] }, 1);
         let b = shuffle_xor_f32(if odd { left[1] } else { right[1] }, 1);
         if odd { [a, b, right[0], right[1]] } else { [left[0], left[1], a, b] }
-    }
-}
-
-/// Transposes a 4 × 4 matrix of words over the lanes of a quad: lane `t` gives row `t` and gets
-/// column `t`. A thread that held 2 columns of each of 4 fragments then holds the 8 columns of one
-/// fragment.
-#[inline(always)]
-unsafe fn transpose_quad(lane: u32, [a, b, c, d]: [u32; 4]) -> [u32; 4] {
-    let odd = lane & 1 != 0;
-    let high = lane & 2 != 0;
-    // SAFETY: the caller brings the whole warp.
-    unsafe {
-        // Exchange with the neighbour: each keeps its own column of a 2 × 2 block, and gets the
-        // other half.
-        let ab = shuffle_xor(if odd { a } else { b }, 1);
-        let cd = shuffle_xor(if odd { c } else { d }, 1);
-        let (a, b) = if odd { (ab, b) } else { (a, ab) };
-        let (c, d) = if odd { (cd, d) } else { (c, cd) };
-
-        // Exchange blocks with the other pair.
-        let ac = shuffle_xor(if high { a } else { c }, 2);
-        let bd = shuffle_xor(if high { b } else { d }, 2);
-        if high { [ac, bd, c, d] } else { [a, b, ac, bd] }
     }
 }

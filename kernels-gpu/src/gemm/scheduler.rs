@@ -1,9 +1,9 @@
 //! Which tile comes next.
 //!
 //! The tiles of all groups are numbered through, group after group; the group table holds the
-//! number of the first of each. A block takes tile `block`, `block + blocks`, and so on. Every warp
-//! walks for itself: numbers only grow, so it keeps a window of 32 groups' ends, one per lane, and
-//! moves it forward, which costs no shared memory and no barrier.
+//! number of the first of each. A block takes tile `block`, `block + blocks`, and so on. A warp
+//! walks: numbers only grow, so it keeps a window of 32 groups' ends, one per lane, and moves it
+//! forward, which costs no shared memory and no barrier.
 //!
 //! Inside a group the tiles come in bands of [`BAND`] tile rows, rows fastest:
 //!
@@ -20,6 +20,7 @@
 
 use core::hint::assert_unchecked;
 
+use ptx_std::hint::opaque;
 use ptx_std::thread::{WARP, ballot, block_index, grid_blocks, lane_index, shuffle_index};
 
 use crate::table::Table;
@@ -43,7 +44,6 @@ pub struct Scheduler {
     table: Table,
     tile_columns: u32,
     tile: u32,
-    tiles: u32,
     /// First group of the window.
     window: u32,
     /// Tiles before the window.
@@ -60,17 +60,8 @@ impl Scheduler {
     /// The whole warp calls it together.
     #[inline(always)]
     pub unsafe fn new(table: Table, tile_columns: u32) -> Self {
-        // SAFETY: `groups` is the last index of the prefix array.
-        let tiles = unsafe { table.tile_prefix(table.groups) };
-        let mut scheduler = Self {
-            table,
-            tile_columns,
-            tile: block_index(),
-            tiles,
-            window: 0,
-            window_start: 0,
-            end: 0,
-        };
+        let mut scheduler =
+            Self { table, tile_columns, tile: block_index(), window: 0, window_start: 0, end: 0 };
         scheduler.load_window();
         scheduler
     }
@@ -82,14 +73,16 @@ impl Scheduler {
     /// The whole warp calls it together.
     #[inline(always)]
     pub unsafe fn next<const TILE_M: u32, const TILE_N: u32>(&mut self) -> Option<Work> {
-        if self.tile >= self.tiles {
+        // Asked each time, not kept: few registers are left to the thread that copies.
+        // SAFETY: `groups` is the last index of the prefix array.
+        if self.tile >= unsafe { self.table.tile_prefix(opaque(self.table.groups)) } {
             return None;
         }
         let tile = self.tile;
         self.tile += grid_blocks();
 
         // Move the window to the tile's group. Ends grow from lane to lane, and the last is
-        // `tiles`, so the groups that end before the tile are the lowest lanes, and the loop stops.
+        // the number of tiles, so the groups that end before the tile are the lowest lanes, and the loop stops.
         // SAFETY: the caller brings the whole warp.
         let (before, start, end) = unsafe {
             let mut before = ballot(self.end <= tile).count_ones();

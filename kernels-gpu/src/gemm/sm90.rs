@@ -10,6 +10,10 @@
 //!        └──────────────────────  empty[s]: both have finished reading ◀─┘
 //! ```
 //!
+//! The warp that copies also walks the tiles ([`Scheduler`]) and says with the first stage of each which
+//! tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
+//! ([`staging`]), so that they are stored while the next tile is multiplied.
+//!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
 //! in the descriptors that name them. That difference is the trait `Schedule`; everything else is
 //! written once. All boxes have inner rows of 128 bytes, swizzled; those of 16-bit operands ([`fp8`]
@@ -28,6 +32,7 @@
 //! The two warpgroups are the other seam, the trait `Consumer`: they leave their sums in the tensor
 //! core ([`Wide`]), or take them out after every stage ([`fp8`]).
 
+use ptx_std::hint::opaque;
 use ptx_std::memory::shared_base;
 use ptx_std::sync::{
     block_barrier, claim_registers, elect_one, fence_mbarrier_init, release_registers, warp_barrier,
@@ -38,6 +43,7 @@ use ptx_std::tma::{acquire_map, prefetch_l2, prefetch_map};
 use self::consume::Wide;
 use self::ring::Ring;
 use self::schedule::{Copies, Schedule};
+use self::task::Task;
 use super::element::{Kind, MatrixElement, Multiply};
 use super::scheduler::{Scheduler, Work};
 use crate::abi::{GemmArgs, TensorMap};
@@ -47,7 +53,9 @@ mod consume;
 pub mod fp8;
 pub mod ring;
 pub mod schedule;
+mod staging;
 mod store;
+mod task;
 
 /// Rows of a tile.
 pub const TILE_M: u32 = 128;
@@ -87,12 +95,12 @@ trait Consumer {
     fn gemm(args: &Self::Args) -> &GemmArgs;
 
     /// Multiplies what comes through the ring in the shared memory at `shared`. A warpgroup runs it,
-    /// `index` 0 or 1.
+    /// `index` 0 or 1. `d_map` is the generic address of the output's map.
     ///
     /// # Safety
     ///
     /// As [`run`].
-    unsafe fn consume(args: &Self::Args, table: &Table, shared: u32, index: u32);
+    unsafe fn consume(args: &Self::Args, d_map: u64, table: &Table, shared: u32, index: u32);
 }
 
 /// The kernel that leaves its sums in the tensor core until a tile is done.
@@ -159,7 +167,7 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
             }
         } else {
             claim_registers::<MULTIPLYING>();
-            C::consume(args, &table, shared, warp / 4 - 1);
+            C::consume(args, args_address + D_MAP, &table, shared, warp / 4 - 1);
         }
     }
 }
@@ -169,7 +177,11 @@ const A_MAP: u64 = core::mem::offset_of!(GemmArgs, a_map) as u64;
 /// Offset of the right operand's map in the argument.
 const B_MAP: u64 = core::mem::offset_of!(GemmArgs, b_map) as u64;
 
+/// Offset of the output's map in the argument.
+const D_MAP: u64 = core::mem::offset_of!(GemmArgs, d_map) as u64;
+
 const _: () = assert!(A_MAP.is_multiple_of(64) && B_MAP.is_multiple_of(64));
+const _: () = assert!(D_MAP.is_multiple_of(64));
 
 /// Stages of a product.
 #[inline(always)]
@@ -177,7 +189,7 @@ fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {
     if S::RAGGED_REDUCTION { rows.div_ceil(S::DEPTH) } else { args.k.div_ceil(S::DEPTH) }
 }
 
-/// Feeds the ring. One warp runs it, one of its lanes copies.
+/// Feeds the ring with tasks and stages. One warp runs it, one of its lanes copies.
 ///
 /// It may return while copies are on their way: the consumers wait for each of them, and shared
 /// memory lives as long as they do.
@@ -190,10 +202,9 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
         let mut ring = Ring::new(shared, 1);
         let mut scheduler = Scheduler::new(*table, tile_columns(args));
         while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
-            let token = table.row_offset(work.group);
-            let rows = table.row_offset(work.group + 1) - token;
-            let first = if S::PADDED { table.padded_offset(work.group) } else { token };
-            let stages = stages::<S>(args, rows as u32);
+            let (token, tokens) = table.tokens(work.group);
+            let first = if S::PADDED { table.padded_offset(work.group) as u32 } else { token };
+            let stages = stages::<S>(args, tokens);
             let (b_map, b_group) = if S::ONE_MAP || args.b_maps == 0 {
                 (args_address + B_MAP, work.group)
             } else {
@@ -202,6 +213,12 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
             if elected {
                 if args.b_maps != 0 {
                     acquire_map(b_map);
+                }
+                ring.empty().wait(ring.parity);
+                Task { work, stages, token: first, tokens }.write(ring.task());
+                if stages == 0 {
+                    ring.full().arrive();
+                    ring.advance();
                 }
                 for stage in 0..stages {
                     ring.empty().wait(ring.parity);
@@ -212,7 +229,7 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
                         a_map: args_address + A_MAP,
                         b_map,
                         b_group,
-                        token: first as u32,
+                        token: first,
                         row: work.row,
                         column: work.column,
                         reduction: stage * S::DEPTH,
@@ -225,9 +242,16 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
             }
             warp_barrier();
             if table.beta(work.group) != 0.0 {
-                let live_rows = if S::RAGGED_REDUCTION { args.m } else { rows as u32 };
+                // Asked once more, not kept while the stages are copied.
+                let (_, tokens) = table.tokens(opaque(work.group));
+                let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
                 prefetch_former(args, table, &work, live_rows);
             }
+        }
+        if elected {
+            ring.empty().wait(ring.parity);
+            Task::END.write(ring.task());
+            ring.full().arrive();
         }
     }
 }

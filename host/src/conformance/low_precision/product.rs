@@ -54,7 +54,7 @@ pub struct ProductCase {
     pub bias: bool,
     /// Whether blocks of NVFP4 choose between 6 and 4.
     pub four_over_six: bool,
-    /// Where the weights lay before they were gathered (fprop, dgrad).
+    /// How the weights lay before they were gathered (fprop, dgrad), or how their gradients lie.
     pub weights: Layout,
 }
 
@@ -136,9 +136,7 @@ pub fn product_cases() -> Vec<ProductCase> {
             if pass == Pass::Fprop {
                 cases.push(ProductCase { bias: true, ..plain });
             }
-            if pass != Pass::Wgrad {
-                cases.push(ProductCase { weights: Layout::Discrete, ..plain });
-            }
+            cases.push(ProductCase { weights: Layout::Discrete, ..plain });
         }
     }
     let tensor = format(DType::E4m3, whole);
@@ -190,9 +188,7 @@ fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
         let plain = ProductCase { pass, rows, tail, a, b, accumulation, four_over_six, ..*none };
         let plain = ProductCase { in_features: 288, out_features: 416, ..plain };
         cases.push(plain);
-        if pass != Pass::Wgrad {
-            cases.push(ProductCase { weights: Layout::Discrete, ..plain });
-        }
+        cases.push(ProductCase { weights: Layout::Discrete, ..plain });
         cases.push(ProductCase { rows: RowPattern::Edges, output: DType::Bf16, ..plain });
         cases.push(ProductCase {
             rows: RowPattern::EmptyMiddle,
@@ -279,7 +275,7 @@ impl Operands {
         };
         let a = operand(a, case.a, a_direction)?;
         let mut b = operand(b, case.b, b_direction)?;
-        if case.weights == Layout::Discrete {
+        if case.weights == Layout::Discrete && case.pass != Pass::Wgrad {
             b = QuantizedTensor::gather(stream, &apart(stream, &b)?)?;
         }
         let bias = generator.values(groups * n, DType::F32);
@@ -437,7 +433,7 @@ fn compute(
         }
         Pass::Wgrad => {
             let mut dw: GroupedTensor =
-                grouped(Layout::Discrete, stream, &[groups, n, k], case.output, before)?;
+                grouped(case.weights, stream, &[groups, n, k], case.output, before)?;
             let args = QuantizedWgradArgs { dy: a, x: b, splits, options };
             quantized_wgrad(stream, &args, &mut dw)?;
             Ok(read_groups_bits(stream, &dw)?.0)

@@ -10,14 +10,12 @@ use ptx_std::wgmma::{finish_n256, wait};
 
 use super::super::element::Multiply;
 use super::super::epilogue::Epilogue;
-use super::super::scheduler::Scheduler;
 use super::ring::{Ring, STAGE_BYTES};
 use super::schedule::Schedule;
+use super::staging::Staging;
 use super::store::{has_short_road, rows, store, store_plain};
-use super::{
-    BLOCK_BYTES, CONSUMER_BARRIER, CONSUMERS, Consumer, ROW_BYTES, TILE_M, TILE_N, WARPGROUP,
-    stages, tile_columns,
-};
+use super::task::Task;
+use super::{BLOCK_BYTES, CONSUMER_BARRIER, CONSUMERS, Consumer, ROW_BYTES, WARPGROUP};
 use crate::abi::GemmArgs;
 use crate::table::Table;
 
@@ -35,15 +33,15 @@ impl<S: Schedule, E: Multiply<S::A, S::B>> Consumer for Wide<S, E> {
     }
 
     #[inline(always)]
-    unsafe fn consume(args: &GemmArgs, table: &Table, shared: u32, index: u32) {
+    unsafe fn consume(args: &GemmArgs, d_map: u64, table: &Table, shared: u32, index: u32) {
         // SAFETY: handed to the caller.
-        unsafe { consume::<S, E>(args, table, shared, index) }
+        unsafe { consume::<S, E>(args, d_map, table, shared, index) }
     }
 }
 
 /// Multiplies what comes through the ring; see [`Consumer::consume`].
 #[inline(always)]
-unsafe fn consume<S, E>(args: &GemmArgs, table: &Table, shared: u32, index: u32)
+unsafe fn consume<S, E>(args: &GemmArgs, d_map: u64, table: &Table, shared: u32, index: u32)
 where
     S: Schedule,
     E: Multiply<S::A, S::B>,
@@ -53,11 +51,7 @@ where
     unsafe {
         let lane = lane_index();
         let mut ring = Ring::new(shared, 0);
-        let mut scheduler = Scheduler::new(*table, tile_columns(args));
-        while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
-            let live = (table.row_offset(work.group + 1) - table.row_offset(work.group)) as u32;
-            let stages = stages::<S>(args, live);
-
+        while let Some(Task { work, stages, token, tokens: live }) = ring.next_task() {
             // Multiply, one group of products in flight: while it runs, wait for the next stage;
             // when the next is issued, wait for this one and give its stage back.
             let mut previous = ring.empty();
@@ -87,17 +81,24 @@ where
             let rows = rows(&epilogue, work.row + 64 * index, live_rows, lane);
             let former = epilogue.load_former(lane, &rows, work.column);
             finish_n256(&mut sums);
-            if stages != 0 && lane == 0 {
+            if lane == 0 {
                 previous.arrive();
+            }
+            if stages == 0 {
+                ring.advance();
             }
 
             // Finish the tile.
+            let tile = [work.row + 64 * index, work.column];
+            let group = [work.group, token];
+            let mut staging = Staging::new(shared, args, d_map, group, &epilogue, lane, live_rows);
             if has_short_road::<E>(&epilogue) {
-                store_plain::<E>(&epilogue, lane, &rows, work.column, &sums);
+                store_plain::<E>(&mut staging, epilogue.kind(), &rows, tile, &sums);
             } else {
                 store(&epilogue, lane, &rows, work.column, former, sums);
             }
         }
+        Staging::finish();
     }
 }
 

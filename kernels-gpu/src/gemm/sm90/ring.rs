@@ -1,7 +1,10 @@
 //! The ring of stages between the warp that copies and those that multiply.
 
 use ptx_std::mbarrier::Barrier;
+use ptx_std::sync::warp_barrier;
 
+use super::staging::STAGING_BYTES;
+use super::task::Task;
 use super::{A_BYTES, B_BYTES, CONSUMER_WARPS};
 use crate::abi::scaled::{A_SCALE_BOX, B_SCALE_BOX};
 
@@ -9,10 +12,14 @@ use crate::abi::scaled::{A_SCALE_BOX, B_SCALE_BOX};
 const STAGES: u32 = 4;
 /// Bytes of a stage.
 pub const STAGE_BYTES: u32 = A_BYTES + B_BYTES;
-/// Where the barriers stand, behind the stages.
-const BARRIERS: u32 = STAGES * STAGE_BYTES;
+/// Where boxes of the output stand, behind the stages.
+pub const STAGING: u32 = STAGES * STAGE_BYTES;
+/// Where the barriers stand.
+const BARRIERS: u32 = STAGING + STAGING_BYTES;
+/// Where the tasks stand, one beside each stage.
+const TASKS: u32 = BARRIERS + 2 * STAGES * Barrier::BYTES;
 /// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
-pub const SHARED_BYTES: u32 = BARRIERS + 2 * STAGES * Barrier::BYTES;
+pub const SHARED_BYTES: u32 = TASKS + STAGES * Task::BYTES;
 
 /// Bytes of the left operand's scales in a stage.
 pub const A_SCALE_BYTES: u32 = 4 * A_SCALE_BOX;
@@ -75,6 +82,29 @@ impl Ring {
     #[inline(always)]
     pub fn scales(&self) -> u32 {
         self.shared + SCALES + self.slot * SCALE_BYTES
+    }
+
+    /// Address of the task that begins with the stage.
+    #[inline(always)]
+    pub fn task(&self) -> u32 {
+        self.shared + TASKS + self.slot * Task::BYTES
+    }
+
+    /// The task that begins with this stage, if there is one more: waits for it.
+    ///
+    /// # Safety
+    ///
+    /// The whole warp calls it together, where a task begins.
+    #[inline(always)]
+    pub unsafe fn next_task(&self) -> Option<Task> {
+        // SAFETY: the stage is full when the task has been written. It is given back by one lane, so
+        // the others have read the task before.
+        unsafe {
+            self.full().wait(self.parity);
+            let task = Task::read(self.task());
+            warp_barrier();
+            task
+        }
     }
 
     /// The barrier that says that the stage has been filled.

@@ -1,15 +1,17 @@
 //! From the registers of a finished tile to memory: which sums of a thread belong to which rows and
 //! columns. What happens to each is the epilogue's.
 //!
-//! Registers have no index at run time. Plain outputs are stored in straight code; for all others a
-//! loop stores the first chunk of sums and moves the others up. That is one copy of the code, for
+//! Registers have no index at run time. Plain outputs of 16 bits are put into boxes in straight code; for all
+//! others a loop stores the first chunk of sums and moves the others up. That is one copy of the code, for
 //! some hundred moves in all.
 
 use ptx_std::thread::thread_index;
 
-use super::super::element::MatrixElement;
-use super::super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row, SLAB};
+use super::super::element::{Kind, MatrixElement};
+use super::super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row};
+use super::staging::Staging;
 use super::{TILE_N, WARPGROUP};
+use crate::abi::D_BOX_ROWS;
 
 /// The two rows that a lane has sums of, in the 64 rows of a tile that begin at `first_row`.
 ///
@@ -23,30 +25,35 @@ pub unsafe fn rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u3
     unsafe { [epilogue.row(row, live_rows), epilogue.row(row + 8, live_rows)] }
 }
 
-/// Stores 64 × 256 sums of a plain output that [`has_short_road`].
+/// Stores 64 × 256 sums of a plain output that [`has_short_road`], from `row` and `column` on.
 ///
 /// # Safety
 ///
-/// The whole warp calls it together; the elements at `rows` and the 256 columns from `column` belong
-/// to its lanes as the fragment layout of wgmma says.
+/// The whole warp calls it together; the elements belong to its lanes as the fragment layout of
+/// wgmma says, as far as they are inside the output; `upper` and `lower` are the lane's rows.
 #[inline(always)]
 pub unsafe fn store_plain<E: MatrixElement>(
-    epilogue: &Epilogue,
-    lane: u32,
-    rows: &[Row; 2],
-    column: u32,
+    staging: &mut Staging<'_>,
+    kind: Kind,
+    [upper, lower]: &[Row; 2],
+    [row, column]: [u32; 2],
     sums: &[f32; 128],
 ) {
+    let kind = E::plain_kind(kind);
+    let row = row + 16 * (thread_index() % WARPGROUP / 32);
+    let [above, below] = [upper.alpha(), lower.alpha()];
+    Staging::finish();
     // SAFETY: the caller keeps the contract above.
     unsafe {
-        store_plain_slab::<E, 128, 0>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 128, 1>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 128, 2>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 128, 3>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 128, 4>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 128, 5>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 128, 6>(epilogue, lane, rows, column, sums);
-        store_plain_slab::<E, 128, 7>(epilogue, lane, rows, column, sums);
+        staging.store::<128, 0, 0>(kind, [row, column], above, sums);
+        staging.store::<128, 8, 0>(kind, [row, column + 64], above, sums);
+        staging.store::<128, 16, 0>(kind, [row, column + 128], above, sums);
+        staging.store::<128, 24, 0>(kind, [row, column + 192], above, sums);
+        let row = row + D_BOX_ROWS;
+        staging.store::<128, 0, 1>(kind, [row, column], below, sums);
+        staging.store::<128, 8, 1>(kind, [row, column + 64], below, sums);
+        staging.store::<128, 16, 1>(kind, [row, column + 128], below, sums);
+        staging.store::<128, 24, 1>(kind, [row, column + 192], below, sums);
     }
 }
 
@@ -59,6 +66,7 @@ pub unsafe fn store_plain<E: MatrixElement>(
 /// wgmma says, as far as they are inside the output, which has `live_rows`.
 #[inline(always)]
 pub unsafe fn store_tall<E: MatrixElement>(
+    staging: &mut Staging<'_>,
     epilogue: &Epilogue,
     lane: u32,
     [row, column]: [u32; 2],
@@ -68,9 +76,11 @@ pub unsafe fn store_tall<E: MatrixElement>(
     // SAFETY: the caller keeps the contract above.
     unsafe {
         if has_short_road::<E>(epilogue) {
+            let kind = E::plain_kind(epilogue.kind());
             let [above, below] = &sums;
-            store_plain_half::<E>(epilogue, lane, [row, column], live_rows, above);
-            store_plain_half::<E>(epilogue, lane, [row + 64, column], live_rows, below);
+            Staging::finish();
+            store_plain_half(staging, kind, [row, column], epilogue.alpha(), above);
+            store_plain_half(staging, kind, [row + 64, column], epilogue.alpha(), below);
         } else {
             store_tall_chunks(epilogue, lane, [row, column], live_rows, sums);
         }
@@ -79,20 +89,21 @@ pub unsafe fn store_tall<E: MatrixElement>(
 
 /// Stores 64 × 128 sums of a plain output.
 #[inline(always)]
-unsafe fn store_plain_half<E: MatrixElement>(
-    epilogue: &Epilogue,
-    lane: u32,
+unsafe fn store_plain_half(
+    staging: &mut Staging<'_>,
+    kind: Kind,
     [row, column]: [u32; 2],
-    live_rows: u32,
+    alpha: f32,
     sums: &[f32; 64],
 ) {
+    let row = row + 16 * (thread_index() % WARPGROUP / 32);
     // SAFETY: as in `store_tall`.
     unsafe {
-        let rows = rows(epilogue, row, live_rows, lane);
-        store_plain_slab::<E, 64, 0>(epilogue, lane, &rows, column, sums);
-        store_plain_slab::<E, 64, 1>(epilogue, lane, &rows, column, sums);
-        store_plain_slab::<E, 64, 2>(epilogue, lane, &rows, column, sums);
-        store_plain_slab::<E, 64, 3>(epilogue, lane, &rows, column, sums);
+        staging.store::<64, 0, 0>(kind, [row, column], alpha, sums);
+        staging.store::<64, 8, 0>(kind, [row, column + 64], alpha, sums);
+        let row = row + D_BOX_ROWS;
+        staging.store::<64, 0, 1>(kind, [row, column], alpha, sums);
+        staging.store::<64, 8, 1>(kind, [row, column + 64], alpha, sums);
     }
 }
 
@@ -100,36 +111,6 @@ unsafe fn store_plain_half<E: MatrixElement>(
 #[inline(always)]
 pub fn has_short_road<E: MatrixElement>(epilogue: &Epilogue) -> bool {
     epilogue.is_plain() && E::is_plain_kind(epilogue.kind())
-}
-
-/// Stores slab `INDEX`: four fragments of four sums, two for the upper row and two for the lower.
-#[inline(always)]
-unsafe fn store_plain_slab<E: MatrixElement, const SUMS: usize, const INDEX: usize>(
-    epilogue: &Epilogue,
-    lane: u32,
-    [upper, lower]: &[Row; 2],
-    tile_column: u32,
-    sums: &[f32; SUMS],
-) {
-    const { assert!(16 * (INDEX + 1) <= SUMS) };
-    let column = tile_column + INDEX as u32 * SLAB;
-    if column >= epilogue.n {
-        return;
-    }
-    let i = 16 * INDEX;
-    let fragments = |i: usize| {
-        [
-            [sums[i], sums[i + 1]],
-            [sums[i + 4], sums[i + 5]],
-            [sums[i + 8], sums[i + 9]],
-            [sums[i + 12], sums[i + 13]],
-        ]
-    };
-    // SAFETY: as in `store_plain`.
-    unsafe {
-        E::store_plain_slab(epilogue, lane, upper, column, fragments(i));
-        E::store_plain_slab(epilogue, lane, lower, column, fragments(i + 2));
-    }
 }
 
 /// Stores 64 × 256 sums, whatever the output: from left to right. `first_former` is what

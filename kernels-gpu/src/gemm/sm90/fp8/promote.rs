@@ -18,7 +18,7 @@
 use core::marker::PhantomData;
 
 use ptx_std::convert::fma;
-use ptx_std::hint::opaque;
+use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::sync::warp_barrier;
 use ptx_std::thread::{lane_index, thread_index};
 use ptx_std::wgmma::Descriptor;
@@ -29,12 +29,12 @@ use crate::abi::GemmArgs;
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::gemm::element::MultiplyStage;
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::scheduler::{Scheduler, Work};
+use crate::gemm::scheduler::Work;
 use crate::gemm::sm90::ring::{B_SCALES, Ring};
+use crate::gemm::sm90::staging::Staging;
 use crate::gemm::sm90::store::store_tall;
-use crate::gemm::sm90::{
-    A_BYTES, BLOCK_BYTES, Consumer, ROW_BYTES, TILE_M, TILE_N, WARPGROUP, stages, tile_columns,
-};
+use crate::gemm::sm90::task::Task;
+use crate::gemm::sm90::{A_BYTES, BLOCK_BYTES, Consumer, ROW_BYTES, TILE_N, WARPGROUP};
 use crate::table::Table;
 
 /// Columns of a warpgroup.
@@ -56,15 +56,20 @@ impl<S: Scaled, E: MultiplyStage> Consumer for Tall<S, E> {
     }
 
     #[inline(always)]
-    unsafe fn consume(args: &ScaledGemmArgs, _table: &Table, shared: u32, index: u32) {
+    unsafe fn consume(args: &ScaledGemmArgs, d_map: u64, _: &Table, shared: u32, index: u32) {
         // SAFETY: handed to the caller.
-        unsafe { consume::<S, E>(args, shared, index) }
+        unsafe { consume::<S, E>(args, d_map, shared, index) }
     }
 }
 
 /// Multiplies what comes through the ring; see [`Consumer::consume`].
 #[inline(always)]
-unsafe fn consume<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, shared: u32, index: u32) {
+unsafe fn consume<S: Scaled, E: MultiplyStage>(
+    args: &ScaledGemmArgs,
+    d_map: u64,
+    shared: u32,
+    index: u32,
+) {
     // SAFETY: the launcher's contract; all warps of the warpgroup get the same tiles and stages and
     // stay together at every product.
     unsafe {
@@ -74,7 +79,6 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, shared: u3
         let table = &Table::new(gemm.table, opaque(gemm.groups));
         let lane = lane_index();
         let mut ring = Ring::new(shared, 0);
-        let mut scheduler = Scheduler::new(*table, tile_columns(gemm));
 
         // Where this thread's scales stand among a stage's.
         let row_offset = 4 * (16 * (thread_index() % WARPGROUP / 32) + lane / 4);
@@ -84,8 +88,7 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, shared: u3
         let accumulate = gemm.groups == 0;
         let one = f32::from_bits(1f32.to_bits() | u32::from(accumulate));
 
-        while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
-            let token = table.row_offset(work.group) as u32;
+        while let Some(Task { work, mut stages, token, .. }) = ring.next_task() {
             let column = work.column + COLUMNS * index;
             let [a_first, b_first] = first_blocks::<S>(gemm.n, table, &work, column);
             let mut a_shared = SharedScale::<S::AScales>::new(&args.a_scales, work.group, a_first);
@@ -96,8 +99,11 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, shared: u3
             let mut sums: [[f32; 64]; 2] = core::mem::zeroed();
             let [upper, lower] = &mut sums;
             let mut products: [f32; 64] = core::mem::zeroed();
-            let mut left = stages::<S>(gemm, live_rows(table, work.group));
-            while left != 0 {
+            if stages == 0 {
+                give_back::<S>(&ring, lane);
+                ring.advance();
+            }
+            while stages != 0 {
                 // Take the scales, which come while the products are made.
                 let a_scale = a_shared.take(&args.a_scales, one);
                 let b_scale = b_shared.take(&args.b_scales, one);
@@ -123,25 +129,26 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, shared: u3
                     give_back::<S>(&ring, lane);
                 }
                 ring.advance();
-                left -= 1;
+                stages -= 1;
             }
 
             // Finish the tile.
-            let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { live_rows(table, work.group) };
             if column < gemm.n {
-                let epilogue = Epilogue::new(gemm, table, work.group, false);
+                // What is computed from these is not computed ahead, and what the table says is not
+                // kept while the products need all registers.
+                let (shared, lane, d_map) = (opaque(shared), opaque(lane), opaque_u64(d_map));
+                let group = opaque(work.group);
+                let (token, tokens) = table.tokens(group);
+                let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { tokens };
+                let epilogue = Epilogue::new(gemm, table, group, false);
+                let mut staging =
+                    Staging::new(shared, gemm, d_map, [group, token], &epilogue, lane, live_rows);
                 let tile = [opaque(work.row), opaque(column)];
-                store_tall::<E>(&epilogue, lane, tile, live_rows, sums);
+                store_tall::<E>(&mut staging, &epilogue, lane, tile, live_rows, sums);
             }
         }
+        Staging::finish();
     }
-}
-
-/// Rows of a group.
-#[inline(always)]
-unsafe fn live_rows(table: &Table, group: u32) -> u32 {
-    // SAFETY: the group is one of the table's.
-    unsafe { (table.row_offset(group + 1) - table.row_offset(group)) as u32 }
 }
 
 /// Row and first element of the matrices of squares that a tile's left and right operand have their
