@@ -40,7 +40,7 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
     let rows = |rows: &'static [usize]| ProductCase { rows: Listed(rows), ..base };
     let mut all = vec![
         sized(rows(&[12, 0, 0]), [16, 80, 112]),
-        sized(rows(&[129, 0, 65]), [144, 144, 272]),
+        sized(rows(&[129, 0, 65]), [144, 144, 368]),
         sized(
             ProductCase { output: F32, ..rows(if reduction { &[3, 600] } else { &[3, 131] }) },
             [608, 272, 304],
