@@ -82,7 +82,8 @@ impl Scheduler {
         self.tile += grid_blocks();
 
         // Move the window to the tile's group. Ends grow from lane to lane, and the last is
-        // the number of tiles, so the groups that end before the tile are the lowest lanes, and the loop stops.
+        // the number of tiles, so the groups that end before the tile are the lowest lanes, and the
+        // loop stops.
         // SAFETY: the caller brings the whole warp.
         let (before, start, end) = unsafe {
             let mut before = ballot(self.end <= tile).count_ones();

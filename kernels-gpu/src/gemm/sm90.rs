@@ -10,8 +10,8 @@
 //!        └──────────────────────  empty[s]: both have finished reading ◀─┘
 //! ```
 //!
-//! The warp that copies also walks the tiles ([`Scheduler`]) and says with the first stage of each which
-//! tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
+//! The warp that copies also walks the tiles ([`Scheduler`]) and says with the first stage of each
+//! which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
 //! ([`staging`]), so that they are stored while the next tile is multiplied.
 //!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and

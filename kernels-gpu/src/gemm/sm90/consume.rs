@@ -90,8 +90,9 @@ where
 
             // Finish the tile.
             let tile = [work.row + 64 * index, work.column];
-            let group = [work.group, token];
-            let mut staging = Staging::new(shared, args, d_map, group, &epilogue, lane, live_rows);
+            let map_row = if S::RAGGED_REDUCTION { work.group * args.m } else { token };
+            let mut staging =
+                Staging::new(shared, args, d_map, map_row, &epilogue, lane, live_rows);
             if has_short_road::<E>(&epilogue) {
                 store_plain::<E>(&mut staging, epilogue.kind(), &rows, tile, &sums);
             } else {

@@ -20,7 +20,7 @@ use super::super::element::Kind;
 use super::super::epilogue::Epilogue;
 use super::ring::STAGING;
 use super::{CONSUMER_WARPS, ROW_BYTES, WARPGROUP};
-use crate::abi::{D_BOX_ROWS, GemmArgs, Ragged};
+use crate::abi::{D_BOX_ROWS, GemmArgs};
 
 /// Bytes of a box.
 const BOX_BYTES: u32 = D_BOX_ROWS * ROW_BYTES;
@@ -48,8 +48,9 @@ pub struct Staging<'a> {
 }
 
 impl<'a> Staging<'a> {
-    /// The boxes of this warp in the shared memory at `shared`, for a tile of `group`, whose output
-    /// has `live_rows`. `map` is the generic address of the argument's map of the output.
+    /// The boxes of this warp in the shared memory at `shared`, for a tile of a group whose output has
+    /// `live_rows`, the first of them row `map_row` of the map. `map` is the generic address of the
+    /// argument's map of the output.
     ///
     /// # Safety
     ///
@@ -60,7 +61,7 @@ impl<'a> Staging<'a> {
         shared: u32,
         args: &GemmArgs,
         map: u64,
-        [group, first_token]: [u32; 2],
+        map_row: u32,
         epilogue: &'a Epilogue,
         lane: u32,
         live_rows: u32,
@@ -68,7 +69,6 @@ impl<'a> Staging<'a> {
         // SAFETY: the caller brings the whole warp.
         let warp = unsafe { warp_index() } - WARPGROUP / 32;
         let first = shared + STAGING + warp * WARP_BYTES;
-        let ragged_rows = args.ragged == Ragged::Rows as u32;
         Self {
             epilogue,
             lane,
@@ -76,12 +76,12 @@ impl<'a> Staging<'a> {
             first,
             next: first,
             map: if args.has_d_map != 0 { map } else { 0 },
-            map_row: if ragged_rows { first_token } else { group * args.m },
+            map_row,
         }
     }
 
-    /// Waits until no copy reads the boxes any more: before the first box of a tile, from which on the
-    /// groups of copies are counted, and before the block ends.
+    /// Waits until no copy reads the boxes any more: before the first box of a tile, from which on
+    /// the groups of copies are counted, and before the block ends.
     #[inline(always)]
     pub fn finish() {
         wait_group_read::<0>();

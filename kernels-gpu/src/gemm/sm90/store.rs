@@ -1,9 +1,9 @@
 //! From the registers of a finished tile to memory: which sums of a thread belong to which rows and
 //! columns. What happens to each is the epilogue's.
 //!
-//! Registers have no index at run time. Plain outputs of 16 bits are put into boxes in straight code; for all
-//! others a loop stores the first chunk of sums and moves the others up. That is one copy of the code, for
-//! some hundred moves in all.
+//! Registers have no index at run time. Plain outputs of 16 bits are put into boxes in straight code;
+//! for all others a loop stores the first chunk of sums and moves the others up. That is one copy of
+//! the code, for some hundred moves in all.
 
 use ptx_std::thread::thread_index;
 

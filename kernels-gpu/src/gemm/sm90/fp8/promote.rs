@@ -138,11 +138,14 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(
                 // kept while the products need all registers.
                 let (shared, lane, d_map) = (opaque(shared), opaque(lane), opaque_u64(d_map));
                 let group = opaque(work.group);
-                let (token, tokens) = table.tokens(group);
-                let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { tokens };
+                let (map_row, live_rows) = if S::RAGGED_REDUCTION {
+                    (group * gemm.m, gemm.m)
+                } else {
+                    table.tokens(group)
+                };
                 let epilogue = Epilogue::new(gemm, table, group, false);
                 let mut staging =
-                    Staging::new(shared, gemm, d_map, [group, token], &epilogue, lane, live_rows);
+                    Staging::new(shared, gemm, d_map, map_row, &epilogue, lane, live_rows);
                 let tile = [opaque(work.row), opaque(column)];
                 store_tall::<E>(&mut staging, &epilogue, lane, tile, live_rows, sums);
             }
