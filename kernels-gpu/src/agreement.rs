@@ -2,11 +2,11 @@
 
 use crate::abi::DBIAS_SEGMENT_ROWS;
 use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK};
-use crate::abi::scaled::Scaling;
-use crate::gemm::{simt, sm90};
+use crate::abi::scaled::{Accumulation, Scaling};
+use crate::gemm::{product as products, shape, simt, sm90, sm100};
 use crate::quantize::mx::{amax, dequantize, mxfp8, nvfp4, swizzle};
 use crate::quantize::{cast, fp8, pad};
-use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role};
+use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role, Sm100Gemm, Sm100Product};
 use crate::{reduce, setup};
 
 const _: () = {
@@ -85,24 +85,43 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && k == simt::DEPTH
         }
         Role::GemmSm90(..) => {
-            threads == sm90::WARPGROUP * (1 + sm90::CONSUMERS)
+            threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
                 && shared >= sm90::ring::SHARED_BYTES
-                && m == sm90::TILE_M
-                && n == sm90::TILE_N
-                && k == sm90::schedule::DEPTH
+                && m == shape::TILE_M
+                && n == shape::TILE_N
+                && k == products::DEPTH
         }
         Role::GemmFp8(Fp8Gemm { scaling: Scaling { a, b, .. }, .. }) => {
             let has_vectors = matches!(a, Blocks::Vector) || matches!(b, Blocks::Vector);
-            threads == sm90::WARPGROUP * (1 + sm90::CONSUMERS)
+            threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
                 && shared
                     >= if has_vectors {
                         sm90::ring::SCALED_SHARED_BYTES
                     } else {
                         sm90::ring::SHARED_BYTES
                     }
-                && m == sm90::TILE_M
-                && n == sm90::TILE_N
-                && k == sm90::fp8::DEPTH
+                && m == shape::TILE_M
+                && n == shape::TILE_N
+                && k == products::FP8_DEPTH
+        }
+        Role::GemmSm100(Sm100Gemm { product, pair }) => {
+            let blocks = if pair { 2 } else { 1 };
+            let (depth, needed) = match product {
+                Sm100Product::Sixteen(..) => (products::DEPTH, sm100::ring::SHARED_BYTES),
+                Sm100Product::Fp8(Fp8Gemm { scaling, .. }) => {
+                    let needed = match scaling.accumulation {
+                        Accumulation::Fast => sm100::ring::SHARED_BYTES,
+                        Accumulation::Promoted => sm100::ring::scaled_shared_bytes(pair),
+                    };
+                    (products::FP8_DEPTH, needed)
+                }
+            };
+            threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
+                && kernel.cluster == blocks
+                && shared >= needed
+                && m == shape::TILE_M * blocks
+                && n == shape::TILE_N
+                && k == depth
         }
     }
 }

@@ -6,6 +6,7 @@
 #![allow(unused_imports)] // A build has one module's entry points.
 
 use ptx_std::param_address;
+use ptx_std::tcgen05::{One, Two};
 
 use crate::abi::mx::{
     MxDequantizeArgs, Mxfp8Args, Nvfp4Args, Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs,
@@ -16,8 +17,8 @@ use crate::abi::quantize::{DequantizeArgs, QuantizeArgs, ScaleArgs};
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::abi::{CastArgs, DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
 use crate::gemm::element::{Bf16, E4m3, E5m2, F16, F32};
-use crate::gemm::sm90::fp8::{Reduction, Rows, Square, Tensor, Vector};
-use crate::gemm::sm90::schedule::{Dgrad, Fprop, Wgrad};
+use crate::gemm::product::{Dgrad, Fprop, Reduction, Rows, Wgrad};
+use crate::gemm::scales::{Square, Tensor, Vector};
 use crate::quantize::mx::nvfp4::{General, Lines, Squares};
 
 ptx_std::declare_shared_memory!();

@@ -24,6 +24,29 @@ pub struct Tile {
     pub k: u32,
 }
 
+/// An architecture that kernels are compiled for. PTX for one of these runs on no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Hopper, compute capability 9.0.
+    Sm90a,
+    /// Blackwell, compute capability 10.0.
+    Sm100a,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Sm90a, Self::Sm100a];
+
+    /// Its name, as compilers know it.
+    #[inline] // Not emitted on the device.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sm90a => "sm_90a",
+            Self::Sm100a => "sm_100a",
+        }
+    }
+}
+
 /// What a kernel is for; the host finds a row by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -75,6 +98,28 @@ pub enum Role {
     UnpadRows,
     /// The wgmma grouped GEMM of FP8 operands that both run along the reduction.
     GemmFp8(Fp8Gemm),
+    /// The tcgen05 grouped GEMM.
+    GemmSm100(Sm100Gemm),
+}
+
+/// Which tcgen05 kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm100Gemm {
+    /// What it multiplies.
+    pub product: Sm100Product,
+    /// Whether two blocks make a tile together: of 256 rows, then, not 128.
+    pub pair: bool,
+}
+
+/// What a tcgen05 kernel multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sm100Product {
+    /// Operands of this 16-bit type, as they lie in this pass.
+    Sixteen(Pass, ElementType),
+    /// FP8 operands that both run along the reduction. The tensor core sums in FP32, so there is
+    /// one kernel for both kinds of [`Accumulation`] where each group has one scale: that of
+    /// [`Accumulation::Fast`].
+    Fp8(Fp8Gemm),
 }
 
 /// Which FP8 product a kernel computes.
@@ -125,6 +170,16 @@ impl Kernel {
             Role::QuantizeNvfp4(..) => 3,
             Role::Nvfp4TileAmax(_) => 4,
             _ => 1,
+        }
+    }
+
+    /// Whether the kernel is compiled for `target`: tensor cores differ, all else runs on either.
+    #[inline] // Not emitted on the device.
+    pub fn runs_on(&self, target: Target) -> bool {
+        match self.role {
+            Role::GemmSm90(..) | Role::GemmFp8(_) => target == Target::Sm90a,
+            Role::GemmSm100(_) => target == Target::Sm100a,
+            _ => true,
         }
     }
 
@@ -316,6 +371,131 @@ macro_rules! variants {
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_square_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Square, Vector>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
                 threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+
+            "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_fprop_bf16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, Bf16, One>,
+                role: sixteen(Pass::Fprop, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+            "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_dgrad_bf16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, Bf16, One>,
+                role: sixteen(Pass::Dgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+            "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_wgrad_bf16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, Bf16, One>,
+                role: sixteen(Pass::Wgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+            "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_fprop_pair_bf16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, Bf16, Two>,
+                role: sixteen(Pass::Fprop, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+            "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_dgrad_pair_bf16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, Bf16, Two>,
+                role: sixteen(Pass::Dgrad, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+            "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_wgrad_pair_bf16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, Bf16, Two>,
+                role: sixteen(Pass::Wgrad, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+
+            "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_fprop_f16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, F16, One>,
+                role: sixteen(Pass::Fprop, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+            "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_dgrad_f16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, F16, One>,
+                role: sixteen(Pass::Dgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+            "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_wgrad_f16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, F16, One>,
+                role: sixteen(Pass::Wgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+            "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_fprop_pair_f16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, F16, Two>,
+                role: sixteen(Pass::Fprop, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+            "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_dgrad_pair_f16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, F16, Two>,
+                role: sixteen(Pass::Dgrad, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+            "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_wgrad_pair_f16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, F16, Two>,
+                role: sixteen(Pass::Wgrad, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], false),
+                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], false),
+                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], false),
+                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], false),
+                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], true),
+                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], true),
+                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], true),
+                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], true),
+                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_rows_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Square>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Square], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_rows_vector_square_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Square>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Square], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_reduction_vector_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Vector>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_reduction_vector_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Vector>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_rows_vector_square_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Square>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Square], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_rows_vector_square_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Square>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Square], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_reduction_vector_vector_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Vector>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_reduction_vector_vector_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Vector>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_vector_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Vector>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_vector_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Vector>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_square_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Square, Vector>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Square, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_square_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Square, Vector>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Square, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Square>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Square], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_vector_square_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Square>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Square], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_square_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Square, Vector>, E4m3, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Square, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_square_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Square, Vector>, E5m2, One>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Square, Blocks::Vector], false),
+                threads: 384, cluster: 1, shared: 228_352, tile: (128, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_vector_vector_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Vector>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_vector_vector_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Vector>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_square_vector_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Square, Vector>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Square, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_rows_square_vector_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Square, Vector>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Square, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_vector_square_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Square>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Square], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_vector_square_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Vector, Square>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Square], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_square_vector_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Square, Vector>, E4m3, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Square, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+            "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_square_vector_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Square, Vector>, E5m2, Two>,
+                role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Square, Blocks::Vector], true),
+                threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
         }
     };
 }
@@ -352,6 +532,27 @@ const fn fp8_gemm(
         a,
         scaling: Scaling { a: a_scales, b: b_scales, accumulation },
     })
+}
+
+/// The role of a tcgen05 product of 16-bit operands.
+const fn sixteen(pass: Pass, element: ElementType, pair: bool) -> Role {
+    Role::GemmSm100(Sm100Gemm { product: Sm100Product::Sixteen(pass, element), pair })
+}
+
+/// The role of a tcgen05 product of FP8 operands with these scales.
+const fn fp8_gemm_sm100(
+    ragged: Ragged,
+    a: ElementType,
+    [a_scales, b_scales]: [Blocks; 2],
+    pair: bool,
+) -> Role {
+    let accumulation = match (a_scales, b_scales) {
+        (Blocks::Tensor, Blocks::Tensor) => Accumulation::Fast,
+        _ => Accumulation::Promoted,
+    };
+    let scaling = Scaling { a: a_scales, b: b_scales, accumulation };
+    let product = Sm100Product::Fp8(Fp8Gemm { ragged, a, scaling });
+    Role::GemmSm100(Sm100Gemm { product, pair })
 }
 
 /// The row of a role, if the table has one.

@@ -43,6 +43,8 @@ pub struct Work {
 pub struct Scheduler {
     table: Table,
     tile_columns: u32,
+    /// Blocks that take a tile together.
+    blocks: u32,
     tile: u32,
     /// First group of the window.
     window: u32,
@@ -60,8 +62,20 @@ impl Scheduler {
     /// The whole warp calls it together.
     #[inline(always)]
     pub unsafe fn new(table: Table, tile_columns: u32) -> Self {
+        // SAFETY: handed to the caller.
+        unsafe { Self::of_clusters(table, tile_columns, 1) }
+    }
+
+    /// As [`Scheduler::new`], of clusters of so many blocks, which take a tile together.
+    ///
+    /// # Safety
+    ///
+    /// As [`Scheduler::new`].
+    #[inline(always)]
+    pub unsafe fn of_clusters(table: Table, tile_columns: u32, blocks: u32) -> Self {
+        let tile = block_index() / blocks;
         let mut scheduler =
-            Self { table, tile_columns, tile: block_index(), window: 0, window_start: 0, end: 0 };
+            Self { table, tile_columns, blocks, tile, window: 0, window_start: 0, end: 0 };
         scheduler.load_window();
         scheduler
     }
@@ -79,7 +93,7 @@ impl Scheduler {
             return None;
         }
         let tile = self.tile;
-        self.tile += grid_blocks();
+        self.tile += grid_blocks() / self.blocks;
 
         // Move the window to the tile's group. Ends grow from lane to lane, and the last is
         // the number of tiles, so the groups that end before the tile are the lowest lanes, and the

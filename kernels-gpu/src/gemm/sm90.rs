@@ -12,7 +12,7 @@
 //!
 //! The warp that copies also walks the tiles ([`Scheduler`]) and says with the first stage of each
 //! which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
-//! ([`staging`]), so that they are stored while the next tile is multiplied.
+//! ([`staging`](super::staging)), so that they are stored while the next tile is multiplied.
 //!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
 //! in the descriptors that name them. That difference is the trait `Schedule`; everything else is
@@ -37,15 +37,19 @@ use ptx_std::memory::shared_base;
 use ptx_std::sync::{
     block_barrier, claim_registers, elect_one, fence_mbarrier_init, release_registers, warp_barrier,
 };
-use ptx_std::thread::{WARP, lane_index, thread_index, warp_index};
-use ptx_std::tma::{acquire_map, prefetch_l2, prefetch_map};
+use ptx_std::thread::{thread_index, warp_index};
+use ptx_std::tma::{acquire_map, prefetch_map};
 
 use self::consume::Wide;
 use self::ring::Ring;
 use self::schedule::{Copies, Schedule};
-use self::task::Task;
-use super::element::{Kind, MatrixElement, Multiply};
-use super::scheduler::{Scheduler, Work};
+use super::element::{MatrixElement, Multiply};
+use super::former::prefetch_former;
+use super::scheduler::Scheduler;
+use super::shape::{
+    A_MAP, B_MAP, CONSUMERS, D_MAP, REGISTERS, ROW_BYTES, TILE_M, TILE_N, WARPGROUP,
+};
+use super::task::Task;
 use crate::abi::{GemmArgs, TensorMap};
 use crate::table::Table;
 
@@ -53,32 +57,13 @@ mod consume;
 pub mod fp8;
 pub mod ring;
 pub mod schedule;
-mod staging;
 mod store;
-mod task;
 
-/// Rows of a tile.
-pub const TILE_M: u32 = 128;
-/// Columns of a tile.
-pub const TILE_N: u32 = 256;
-/// Bytes of a swizzled row of a box.
-const ROW_BYTES: u32 = 128;
-/// Bytes of a box of 64 rows.
-const BLOCK_BYTES: u32 = 64 * ROW_BYTES;
 /// Bytes of the left operand in a stage.
 const A_BYTES: u32 = TILE_M * ROW_BYTES;
 /// Bytes of the right operand in a stage.
 const B_BYTES: u32 = TILE_N * ROW_BYTES;
 
-/// Threads of a warpgroup.
-pub const WARPGROUP: u32 = 128;
-/// Warpgroups that multiply.
-pub const CONSUMERS: u32 = 2;
-/// Warps that multiply; each reports when it has finished with a stage.
-const CONSUMER_WARPS: u32 = CONSUMERS * WARPGROUP / 32;
-/// Registers of each thread of a block, which the roles share out anew: what the register file of
-/// 65,536 has for 384 threads, in units of 8. Asking for one more would wait without end.
-const REGISTERS: u32 = 65_536 / (WARPGROUP * (1 + CONSUMERS)) / 8 * 8;
 /// The named barrier of the threads that multiply.
 const CONSUMER_BARRIER: u32 = 1;
 
@@ -172,17 +157,6 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
     }
 }
 
-/// Offset of the left operand's map in the argument.
-const A_MAP: u64 = core::mem::offset_of!(GemmArgs, a_map) as u64;
-/// Offset of the right operand's map in the argument.
-const B_MAP: u64 = core::mem::offset_of!(GemmArgs, b_map) as u64;
-
-/// Offset of the output's map in the argument.
-const D_MAP: u64 = core::mem::offset_of!(GemmArgs, d_map) as u64;
-
-const _: () = assert!(A_MAP.is_multiple_of(64) && B_MAP.is_multiple_of(64));
-const _: () = assert!(D_MAP.is_multiple_of(64));
-
 /// Stages of a product.
 #[inline(always)]
 fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {
@@ -252,25 +226,6 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
             ring.empty().wait(ring.parity);
             Task::END.write(ring.task());
             ring.full().arrive();
-        }
-    }
-}
-
-/// Brings the former output of a tile into L2, while its last stages are multiplied. The warp's
-/// lanes take a row each in turn.
-#[inline(always)]
-unsafe fn prefetch_former(args: &GemmArgs, table: &Table, work: &Work, live_rows: u32) {
-    let element = Kind(args.d_type).bytes();
-    let bytes = TILE_N.min(args.n - work.column) * element as u32;
-    let end = live_rows.min(work.row + TILE_M);
-    let mut row = work.row + lane_index();
-    // SAFETY: only live elements of the output are named; its rows are multiples of 16 bytes.
-    unsafe {
-        let d = table.d_pointer(work.group);
-        while row < end {
-            let index = u64::from(row) * u64::from(args.n) + u64::from(work.column);
-            prefetch_l2(d + index * element, bytes);
-            row += WARP;
         }
     }
 }

@@ -10,12 +10,13 @@ use ptx_std::wgmma::{finish_n256, wait};
 
 use super::super::element::Multiply;
 use super::super::epilogue::Epilogue;
-use super::ring::{Ring, STAGE_BYTES};
+use super::super::shape::{BLOCK_BYTES, CONSUMERS, ROW_BYTES, WARPGROUP};
+use super::super::staging::Staging;
+use super::super::task::Task;
+use super::ring::{Ring, STAGE_BYTES, STAGING};
 use super::schedule::Schedule;
-use super::staging::Staging;
 use super::store::{has_short_road, rows, store, store_plain};
-use super::task::Task;
-use super::{BLOCK_BYTES, CONSUMER_BARRIER, CONSUMERS, Consumer, ROW_BYTES, WARPGROUP};
+use super::{CONSUMER_BARRIER, Consumer};
 use crate::abi::GemmArgs;
 use crate::table::Table;
 
@@ -91,8 +92,8 @@ where
             // Finish the tile.
             let tile = [work.row + 64 * index, work.column];
             let map_row = if S::RAGGED_REDUCTION { work.group * args.m } else { token };
-            let mut staging =
-                Staging::new(shared, args, d_map, map_row, &epilogue, lane, live_rows);
+            let boxes = shared + STAGING;
+            let mut staging = Staging::new(boxes, args, d_map, map_row, &epilogue, lane, live_rows);
             if has_short_road::<E>(&epilogue) {
                 store_plain::<E>(&mut staging, epilogue.kind(), &rows, tile, &sums);
             } else {

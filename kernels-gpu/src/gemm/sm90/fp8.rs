@@ -19,125 +19,37 @@
 //! A ragged reduction runs over the padded tokens of the transposed copies, which are zeros in
 //! memory; so nothing is cleared.
 
-use core::marker::PhantomData;
-
 use ptx_std::hint::opaque;
-use ptx_std::tma::{load_2d, load_3d, prefetch_map};
+use ptx_std::tma::{load_2d, load_3d};
 use ptx_std::wgmma::{Descriptor, KMajor};
 
 use super::super::element::{Multiply, MultiplyStage};
-use super::ring::{A_SCALE_BYTES, B_SCALE_BYTES, B_SCALES, STAGE_BYTES};
+use super::super::product::{FP8_DEPTH, Reduction, Rows, Scaled};
+use super::super::scales::{
+    A_SCALE_MAP, B_SCALE_MAP, B_SCALES, Scales, Tensor, prefetch_scale_maps, scale_bytes, skew,
+};
+use super::super::shape::BLOCK_BYTES;
+use super::ring::STAGE_BYTES;
 use super::schedule::{Copies, Schedule};
-use super::{A_BYTES, BLOCK_BYTES, part};
-use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK, SCALE_RUN};
+use super::{A_BYTES, part};
 use crate::abi::scaled::ScaledGemmArgs;
 
 mod promote;
-mod scales;
 
 use self::promote::Tall;
 
-/// Reduction indices of a stage, and of a block of scales.
-pub const DEPTH: u32 = 128;
+/// A schedule of operands with scales.
+pub trait ScaledSchedule: Schedule<A = KMajor, B = KMajor> + Scaled {}
 
-const _: () = assert!(DEPTH == ROW_BLOCK && DEPTH == COLUMN_BLOCK, "a stage has one scale");
-
-/// Offset of the left operand's map of scales in the argument.
-const A_SCALE_MAP: u64 = core::mem::offset_of!(ScaledGemmArgs, a_scale_map) as u64;
-/// Offset of the right operand's map of scales in the argument.
-const B_SCALE_MAP: u64 = core::mem::offset_of!(ScaledGemmArgs, b_scale_map) as u64;
-
-const _: () = assert!(core::mem::offset_of!(ScaledGemmArgs, gemm) == 0, "one address names both");
-const _: () = assert!(A_SCALE_MAP.is_multiple_of(64) && B_SCALE_MAP.is_multiple_of(64));
-
-/// The blocks of an operand that share a scale.
-pub trait Scales {
-    /// Which blocks.
-    const BLOCKS: Blocks;
-    /// Whether there are scales but that of the group.
-    const SCALED: bool = Self::VECTOR || Self::SQUARE;
-    /// Whether each row or column has its own scales.
-    const VECTOR: bool = matches!(Self::BLOCKS, Blocks::Vector);
-    /// Whether 128 rows or columns share a scale.
-    const SQUARE: bool = matches!(Self::BLOCKS, Blocks::Square);
-}
-
-/// One scale for all elements of a group.
-pub struct Tensor;
-/// Scales of 128 neighbours along the reduction.
-pub struct Vector;
-/// Scales of 128 × 128 elements.
-pub struct Square;
-
-impl Scales for Tensor {
-    const BLOCKS: Blocks = Blocks::Tensor;
-}
-
-impl Scales for Vector {
-    const BLOCKS: Blocks = Blocks::Vector;
-}
-
-impl Scales for Square {
-    const BLOCKS: Blocks = Blocks::Square;
-}
-
-/// `D_g = A_g · B_gᵀ` of tokens and weights: fprop, and dgrad with transposed weights.
-pub struct Rows<A, B>(PhantomData<(A, B)>);
-/// `D_g = A_gᵀ · B_g` of tokens and tokens, both transposed in memory: wgrad.
-pub struct Reduction<A, B>(PhantomData<(A, B)>);
-
-/// A schedule with scales.
-pub trait Scaled: Schedule<A = KMajor, B = KMajor> {
-    /// Scales of the left operand.
-    type AScales: Scales;
-    /// Scales of the right operand.
-    type BScales: Scales;
-}
-
-impl<A: Scales, B: Scales> Scaled for Rows<A, B> {
-    type AScales = A;
-    type BScales = B;
-}
-
-impl<A: Scales, B: Scales> Scaled for Reduction<A, B> {
-    type AScales = A;
-    type BScales = B;
-}
-
-/// How far a token is past a place where a copy of scales may start: all first rows of a group's
-/// tiles are equally far.
-#[inline(always)]
-fn skew(token: u32) -> u32 {
-    token % SCALE_RUN
-}
-
-/// Bytes that the copies of a stage bring.
-const fn stage_bytes<A: Scales, B: Scales>() -> u32 {
-    let a_scales = if A::VECTOR { A_SCALE_BYTES } else { 0 };
-    let b_scales = if B::VECTOR { B_SCALE_BYTES } else { 0 };
-    STAGE_BYTES + a_scales + b_scales
-}
-
-#[inline(always)]
-unsafe fn prefetch_scale_maps<A: Scales, B: Scales>(args: u64) {
-    // SAFETY: the maps are part of the argument.
-    unsafe {
-        if A::VECTOR {
-            prefetch_map(args + A_SCALE_MAP);
-        }
-        if B::VECTOR {
-            prefetch_map(args + B_SCALE_MAP);
-        }
-    }
-}
+impl<S: Schedule<A = KMajor, B = KMajor> + Scaled> ScaledSchedule for S {}
 
 impl<A: Scales, B: Scales> Schedule for Rows<A, B> {
     type A = KMajor;
     type B = KMajor;
     const RAGGED_REDUCTION: bool = false;
     const ONE_MAP: bool = true;
-    const DEPTH: u32 = DEPTH;
-    const STAGE_BYTES: u32 = stage_bytes::<A, B>();
+    const DEPTH: u32 = FP8_DEPTH;
+    const STAGE_BYTES: u32 = STAGE_BYTES + scale_bytes::<A, B>();
 
     #[inline(always)]
     unsafe fn prefetch_scale_maps(args: u64) {
@@ -147,7 +59,7 @@ impl<A: Scales, B: Scales> Schedule for Rows<A, B> {
 
     #[inline(always)]
     unsafe fn copy(c: &Copies) {
-        let block = c.reduction / DEPTH;
+        let block = c.reduction / FP8_DEPTH;
         // SAFETY: handed to the caller.
         unsafe {
             load_2d(c.stage, c.a_map, c.reduction, c.token + c.row, c.full);
@@ -183,8 +95,8 @@ impl<A: Scales, B: Scales> Schedule for Reduction<A, B> {
     const RAGGED_REDUCTION: bool = true;
     const PADDED: bool = true;
     const ONE_MAP: bool = true;
-    const DEPTH: u32 = DEPTH;
-    const STAGE_BYTES: u32 = stage_bytes::<A, B>();
+    const DEPTH: u32 = FP8_DEPTH;
+    const STAGE_BYTES: u32 = STAGE_BYTES + scale_bytes::<A, B>();
 
     #[inline(always)]
     unsafe fn prefetch_scale_maps(args: u64) {
@@ -195,7 +107,7 @@ impl<A: Scales, B: Scales> Schedule for Reduction<A, B> {
     #[inline(always)]
     unsafe fn copy(c: &Copies) {
         let token = c.token + c.reduction;
-        let block = token / DEPTH;
+        let block = token / FP8_DEPTH;
         // SAFETY: handed to the caller.
         unsafe {
             load_2d(c.stage, c.a_map, token, c.row, c.full);
@@ -230,7 +142,7 @@ impl<A: Scales, B: Scales> Schedule for Reduction<A, B> {
 #[inline(always)]
 pub unsafe fn run_fast<S, E>(args: &ScaledGemmArgs, args_address: u64)
 where
-    S: Scaled<AScales = Tensor, BScales = Tensor>,
+    S: ScaledSchedule<AScales = Tensor, BScales = Tensor>,
     E: Multiply<KMajor, KMajor>,
 {
     // SAFETY: handed to the caller.
@@ -246,7 +158,10 @@ where
 /// shared memory where a stage brings scales; `args_address` is the address of the whole argument.
 /// The weights have one map, and their scales, too.
 #[inline(always)]
-pub unsafe fn run_promoted<S: Scaled, E: MultiplyStage>(args: &ScaledGemmArgs, args_address: u64) {
+pub unsafe fn run_promoted<S: ScaledSchedule, E: MultiplyStage>(
+    args: &ScaledGemmArgs,
+    args_address: u64,
+) {
     // SAFETY: handed to the caller.
     unsafe { part::<Tall<S, E>, 24, 240>(args, args_address) }
 }

@@ -3,10 +3,11 @@
 use ptx_std::mbarrier::Barrier;
 use ptx_std::sync::warp_barrier;
 
-use super::staging::STAGING_BYTES;
-use super::task::Task;
-use super::{A_BYTES, B_BYTES, CONSUMER_WARPS};
-use crate::abi::scaled::{A_SCALE_BOX, B_SCALE_BOX};
+use super::super::scales::SCALE_BYTES;
+use super::super::shape::CONSUMER_WARPS;
+use super::super::staging::STAGING_BYTES;
+use super::super::task::Task;
+use super::{A_BYTES, B_BYTES};
 
 /// Stages of the ring.
 const STAGES: u32 = 4;
@@ -21,23 +22,12 @@ const TASKS: u32 = BARRIERS + 2 * STAGES * Barrier::BYTES;
 /// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
 pub const SHARED_BYTES: u32 = TASKS + STAGES * Task::BYTES;
 
-/// Bytes of the left operand's scales in a stage.
-pub const A_SCALE_BYTES: u32 = 4 * A_SCALE_BOX;
-/// Bytes of the right operand's scales in a stage.
-pub const B_SCALE_BYTES: u32 = 4 * B_SCALE_BOX;
-/// Where the right operand's scales stand among a stage's: destinations of copies are multiples of
-/// 128.
-pub const B_SCALES: u32 = A_SCALE_BYTES.next_multiple_of(128);
 /// Where the scales stand, if a stage brings any: behind the barriers, aligned for copies.
 const SCALES: u32 = SHARED_BYTES.next_multiple_of(128);
-/// Bytes of a stage's scales.
-const SCALE_BYTES: u32 = B_SCALES + B_SCALE_BYTES;
 /// Dynamic shared memory of the kernels whose stages bring scales.
 pub const SCALED_SHARED_BYTES: u32 = SCALES + STAGES * SCALE_BYTES;
 
 const _: () = assert!(STAGE_BYTES.is_multiple_of(1024), "swizzled tiles start at 1024 bytes");
-const _: () = assert!(SCALE_BYTES.is_multiple_of(128), "so are those of the next stage");
-const _: () = assert!(B_SCALE_BOX == super::TILE_N && A_SCALE_BOX >= super::TILE_M + 3);
 
 /// A position in the ring and the parity to wait for there.
 pub struct Ring {

@@ -4,11 +4,10 @@ use ptx_std::mbarrier::Barrier;
 use ptx_std::tma::{load_2d, load_3d};
 use ptx_std::wgmma::{Descriptor, KMajor, Layout, MnMajor};
 
+use super::super::product::{DEPTH, Dgrad, Fprop, Wgrad};
+use super::super::shape::{BLOCK_BYTES, TILE_M, TILE_N};
+use super::A_BYTES;
 use super::ring::STAGE_BYTES;
-use super::{A_BYTES, BLOCK_BYTES, TILE_M, TILE_N};
-
-/// Reduction indices of a stage of 16-bit operands.
-pub const DEPTH: u32 = 64;
 
 /// One stage's copies: where to, from which maps, for which part of the product.
 pub struct Copies {
@@ -78,13 +77,6 @@ pub trait Schedule {
     /// The right operand in the stage at `stage`.
     fn b(stage: u32) -> Descriptor<Self::B>;
 }
-
-/// `Y_g = X_g · W_gᵀ`.
-pub struct Fprop;
-/// `dX_g = dY_g · W_g`.
-pub struct Dgrad;
-/// `dW_g = dY_gᵀ · X_g`.
-pub struct Wgrad;
 
 impl Schedule for Fprop {
     type A = KMajor;

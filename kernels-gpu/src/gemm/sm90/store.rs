@@ -9,8 +9,8 @@ use ptx_std::thread::thread_index;
 
 use super::super::element::{Kind, MatrixElement};
 use super::super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row};
-use super::staging::Staging;
-use super::{TILE_N, WARPGROUP};
+use super::super::shape::{TILE_N, WARPGROUP};
+use super::super::staging::Staging;
 use crate::abi::D_BOX_ROWS;
 
 /// The two rows that a lane has sums of, in the 64 rows of a tile that begin at `first_row`.

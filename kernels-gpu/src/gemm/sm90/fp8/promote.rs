@@ -17,24 +17,25 @@
 
 use core::marker::PhantomData;
 
-use ptx_std::convert::fma;
 use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::sync::warp_barrier;
 use ptx_std::thread::{lane_index, thread_index};
 use ptx_std::wgmma::Descriptor;
 
-use super::scales::{SharedScale, column_scales, row_scales};
-use super::{DEPTH, Scaled, Scales, skew};
+use super::ScaledSchedule;
 use crate::abi::GemmArgs;
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::gemm::element::MultiplyStage;
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::scheduler::Work;
-use crate::gemm::sm90::ring::{B_SCALES, Ring};
-use crate::gemm::sm90::staging::Staging;
+use crate::gemm::scales::{
+    B_SCALES, Scales, SharedScale, first_blocks, promote_fragment, row_scales, skew,
+};
+use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES, TILE_N, WARPGROUP};
+use crate::gemm::sm90::ring::{Ring, STAGING};
 use crate::gemm::sm90::store::store_tall;
-use crate::gemm::sm90::task::Task;
-use crate::gemm::sm90::{A_BYTES, BLOCK_BYTES, Consumer, ROW_BYTES, TILE_N, WARPGROUP};
+use crate::gemm::sm90::{A_BYTES, Consumer};
+use crate::gemm::staging::Staging;
+use crate::gemm::task::Task;
 use crate::table::Table;
 
 /// Columns of a warpgroup.
@@ -45,7 +46,7 @@ const _: () = assert!(2 * COLUMNS == TILE_N, "two warpgroups share a tile");
 /// The left or right 128 columns of a tile for each warpgroup.
 pub struct Tall<S, E>(PhantomData<(S, E)>);
 
-impl<S: Scaled, E: MultiplyStage> Consumer for Tall<S, E> {
+impl<S: ScaledSchedule, E: MultiplyStage> Consumer for Tall<S, E> {
     type Args = ScaledGemmArgs;
     type Schedule = S;
     type Element = E;
@@ -64,7 +65,7 @@ impl<S: Scaled, E: MultiplyStage> Consumer for Tall<S, E> {
 
 /// Multiplies what comes through the ring; see [`Consumer::consume`].
 #[inline(always)]
-unsafe fn consume<S: Scaled, E: MultiplyStage>(
+unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
     args: &ScaledGemmArgs,
     d_map: u64,
     shared: u32,
@@ -90,7 +91,8 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(
 
         while let Some(Task { work, mut stages, token, .. }) = ring.next_task() {
             let column = work.column + COLUMNS * index;
-            let [a_first, b_first] = first_blocks::<S>(gemm.n, table, &work, column);
+            let [a_first, b_first] =
+                first_blocks(S::RAGGED_REDUCTION, gemm.n, table, &work, column);
             let mut a_shared = SharedScale::<S::AScales>::new(&args.a_scales, work.group, a_first);
             let mut b_shared = SharedScale::<S::BScales>::new(&args.b_scales, work.group, b_first);
             let row_offset =
@@ -144,8 +146,15 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(
                     table.tokens(group)
                 };
                 let epilogue = Epilogue::new(gemm, table, group, false);
-                let mut staging =
-                    Staging::new(shared, gemm, d_map, map_row, &epilogue, lane, live_rows);
+                let mut staging = Staging::new(
+                    shared + STAGING,
+                    gemm,
+                    d_map,
+                    map_row,
+                    &epilogue,
+                    lane,
+                    live_rows,
+                );
                 let tile = [opaque(work.row), opaque(column)];
                 store_tall::<E>(&mut staging, &epilogue, lane, tile, live_rows, sums);
             }
@@ -154,31 +163,10 @@ unsafe fn consume<S: Scaled, E: MultiplyStage>(
     }
 }
 
-/// Row and first element of the matrices of squares that a tile's left and right operand have their
-/// scales in, for the columns from `column` on.
-#[inline(always)]
-unsafe fn first_blocks<S: Scaled>(
-    n: u32,
-    table: &Table,
-    work: &Work,
-    column: u32,
-) -> [[u32; 2]; 2] {
-    // SAFETY: the group is one of the table's.
-    let padded = unsafe { table.padded_offset(work.group) } as u32 / DEPTH;
-    let row_block = work.row / DEPTH;
-    // Columns outside the output take the last scale; their sums are not stored.
-    let column_block = column.min(n - 1) / DEPTH;
-    if S::RAGGED_REDUCTION {
-        [[row_block, padded], [column_block, padded]]
-    } else {
-        [[padded + row_block, 0], [column_block, 0]]
-    }
-}
-
 /// Gives the stage back, of which this warp has read all. Products have been read when the wait for
 /// them is over; scales are read by every lane for itself.
 #[inline(always)]
-unsafe fn give_back<S: Scaled>(ring: &Ring, lane: u32) {
+unsafe fn give_back<S: ScaledSchedule>(ring: &Ring, lane: u32) {
     // SAFETY: the whole warp comes here, once a stage.
     unsafe {
         if S::AScales::VECTOR || S::BScales::VECTOR {
@@ -193,7 +181,7 @@ unsafe fn give_back<S: Scaled>(ring: &Ring, lane: u32) {
 /// `sums += scales · products`, 64 × 128 over the warpgroup. `columns` is the address of the scales
 /// of this thread's first columns, or `column_scale` is that of all.
 #[inline(always)]
-unsafe fn promote<S: Scaled>(
+unsafe fn promote<S: ScaledSchedule>(
     sums: &mut [f32; 64],
     products: &[f32; 64],
     rows: [f32; 2],
@@ -202,42 +190,21 @@ unsafe fn promote<S: Scaled>(
 ) {
     // SAFETY: handed to the caller.
     unsafe {
-        promote_fragment::<S, 0>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 1>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 2>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 3>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 4>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 5>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 6>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 7>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 8>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 9>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 10>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 11>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 12>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 13>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 14>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S, 15>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 0, 0, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 1, 1, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 2, 2, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 3, 3, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 4, 4, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 5, 5, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 6, 6, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 7, 7, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 8, 8, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 9, 9, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 10, 10, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 11, 11, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 12, 12, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 13, 13, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 14, 14, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<S::BScales, 15, 15, 64>(sums, products, rows, columns, column_scale);
     }
-}
-
-/// [`promote`] of fragment `INDEX`, eight columns wide: two neighbours in each of two rows.
-#[inline(always)]
-unsafe fn promote_fragment<S: Scaled, const INDEX: usize>(
-    sums: &mut [f32; 64],
-    products: &[f32; 64],
-    [upper, lower]: [f32; 2],
-    columns: u32,
-    column_scale: f32,
-) {
-    let i = 4 * INDEX;
-    // SAFETY: handed to the caller.
-    let [left, right] =
-        unsafe { column_scales::<S::BScales>(columns + 4 * 8 * INDEX as u32, column_scale) };
-    let [above, below] = [upper, lower]
-        .map(|row| if S::BScales::SCALED { [row * left, row * right] } else { [row; 2] });
-    sums[i] = fma(above[0], products[i], sums[i]);
-    sums[i + 1] = fma(above[1], products[i + 1], sums[i + 1]);
-    sums[i + 2] = fma(below[0], products[i + 2], sums[i + 2]);
-    sums[i + 3] = fma(below[1], products[i + 3], sums[i + 3]);
 }

@@ -4,7 +4,7 @@
 
 use ptx_std::memory::{load_shared_u32x4, load_shared_u64, store_shared_u32};
 
-use super::super::scheduler::Work;
+use super::scheduler::Work;
 
 /// A tile, and how much there is to multiply.
 #[derive(Clone, Copy)]

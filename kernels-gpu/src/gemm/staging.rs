@@ -16,10 +16,9 @@ use ptx_std::sync::{fence_async_shared, warp_barrier};
 use ptx_std::thread::warp_index;
 use ptx_std::tma::{commit_group, store_2d, wait_group_read};
 
-use super::super::element::Kind;
-use super::super::epilogue::Epilogue;
-use super::ring::STAGING;
-use super::{CONSUMER_WARPS, ROW_BYTES, WARPGROUP};
+use super::element::Kind;
+use super::epilogue::Epilogue;
+use super::shape::{CONSUMER_WARPS, ROW_BYTES, WARPGROUP};
 use crate::abi::{D_BOX_ROWS, GemmArgs};
 
 /// Bytes of a box.
@@ -48,7 +47,7 @@ pub struct Staging<'a> {
 }
 
 impl<'a> Staging<'a> {
-    /// The boxes of this warp in the shared memory at `shared`, for a tile of a group whose output has
+    /// This warp's of the boxes at `boxes` in shared memory, for a tile of a group whose output has
     /// `live_rows`, the first of them row `map_row` of the map. `map` is the generic address of the
     /// argument's map of the output.
     ///
@@ -58,7 +57,7 @@ impl<'a> Staging<'a> {
     /// output in such boxes. The other functions rely on it.
     #[inline(always)]
     pub unsafe fn new(
-        shared: u32,
+        boxes: u32,
         args: &GemmArgs,
         map: u64,
         map_row: u32,
@@ -68,7 +67,7 @@ impl<'a> Staging<'a> {
     ) -> Self {
         // SAFETY: the caller brings the whole warp.
         let warp = unsafe { warp_index() } - WARPGROUP / 32;
-        let first = shared + STAGING + warp * WARP_BYTES;
+        let first = boxes + warp * WARP_BYTES;
         Self {
             epilogue,
             lane,

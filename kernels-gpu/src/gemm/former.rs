@@ -1,0 +1,33 @@
+//! The former output of a tile, asked for before the tile is finished.
+
+use ptx_std::thread::{WARP, lane_index};
+use ptx_std::tma::prefetch_l2;
+
+use super::element::Kind;
+use super::scheduler::Work;
+use super::shape::{TILE_M, TILE_N};
+use crate::abi::GemmArgs;
+use crate::table::Table;
+
+/// Brings the former output of a tile into L2, while its last stages are multiplied. The warp's
+/// lanes take a row each in turn.
+///
+/// # Safety
+///
+/// The group's output has `live_rows`, whose length is a multiple of 16 bytes.
+#[inline(always)]
+pub unsafe fn prefetch_former(args: &GemmArgs, table: &Table, work: &Work, live_rows: u32) {
+    let element = Kind(args.d_type).bytes();
+    let bytes = TILE_N.min(args.n - work.column) * element as u32;
+    let end = live_rows.min(work.row + TILE_M);
+    let mut row = work.row + lane_index();
+    // SAFETY: only live elements of the output are named; its rows are multiples of 16 bytes.
+    unsafe {
+        let d = table.d_pointer(work.group);
+        while row < end {
+            let index = u64::from(row) * u64::from(args.n) + u64::from(work.column);
+            prefetch_l2(d + index * element, bytes);
+            row += WARP;
+        }
+    }
+}

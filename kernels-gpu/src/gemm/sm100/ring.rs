@@ -1,0 +1,321 @@
+//! What stands in a block's shared memory, and the barriers by which its warps hand it on.
+//!
+//! | | handed on by | taken by | given back by |
+//! | --- | --- | --- | --- |
+//! | stages of operands | the warp that copies | the thread that multiplies | its commit; with scales, the warps that promote, too |
+//! | sums in tensor memory | its commit | the warps that finish | each of them |
+//! | tasks | the warp that copies | the warp that multiplies, the warps that finish | each of them |
+//!
+//! In a pair both blocks have the same, and the even block's thread multiplies for both.
+
+use core::marker::PhantomData;
+
+use ptx_std::mbarrier::Barrier;
+use ptx_std::sync::warp_barrier;
+use ptx_std::tcgen05::{Address, Group, One, Two};
+use ptx_std::thread::lane_index;
+
+use super::super::scales::SCALE_BYTES;
+use super::super::shape::{CONSUMER_WARPS, ROW_BYTES, TILE_M, TILE_N};
+use super::super::staging::STAGING_BYTES;
+use super::super::task::Task;
+
+/// Bytes of the left operand in a stage of one block.
+pub const A_BYTES: u32 = TILE_M * ROW_BYTES;
+/// Bytes of the stages of a block, however many they are.
+const STAGES_BYTES: u32 = 192 << 10;
+/// The most stages that a ring has: those of a pair.
+const MOST_STAGES: u32 = STAGES_BYTES / (A_BYTES + TILE_N / 2 * ROW_BYTES);
+/// Tiles whose sums tensor memory holds at one time: one is finished while the next is multiplied.
+const BUFFERS: u32 = 2;
+/// Tasks that the warp that copies may be ahead.
+const TASKS: u32 = 4;
+
+/// Where boxes of the output stand, behind the stages.
+pub const STAGING: u32 = STAGES_BYTES;
+/// Where the barriers stand.
+const BARRIERS: u32 = STAGING + STAGING_BYTES;
+/// Where the barriers of full stages stand.
+const FULL: u32 = BARRIERS;
+/// Where the barriers of empty stages stand.
+const EMPTY: u32 = FULL + MOST_STAGES * Barrier::BYTES;
+/// Where the barriers stand by which the odd block of a pair says that its stage is ready.
+const READY: u32 = EMPTY + MOST_STAGES * Barrier::BYTES;
+/// Where the barriers of finished products stand.
+const SUMS_FULL: u32 = READY + MOST_STAGES * Barrier::BYTES;
+/// Where the barriers of free tensor memory stand.
+const SUMS_EMPTY: u32 = SUMS_FULL + BUFFERS * Barrier::BYTES;
+/// Where the barriers of written tasks stand.
+const TASK_FULL: u32 = SUMS_EMPTY + BUFFERS * Barrier::BYTES;
+/// Where the barriers of tasks that all have read stand.
+const TASK_EMPTY: u32 = TASK_FULL + TASKS * Barrier::BYTES;
+/// Where the tasks stand.
+const TASK_ROOM: u32 = (TASK_EMPTY + TASKS * Barrier::BYTES).next_multiple_of(16);
+/// Where the address of the block's tensor memory stands.
+pub const TENSOR_MEMORY: u32 = TASK_ROOM + TASKS * Task::BYTES;
+/// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
+pub const SHARED_BYTES: u32 = TENSOR_MEMORY + 4;
+/// Where the scales stand, if a stage brings any: behind all else, aligned for copies.
+const SCALES: u32 = SHARED_BYTES.next_multiple_of(128);
+
+/// Dynamic shared memory of the kernels whose stages bring scales, of a block alone or in a pair.
+pub const fn scaled_shared_bytes(pair: bool) -> u32 {
+    SCALES + SCALE_BYTES * if pair { stages::<Two>() } else { stages::<One>() }
+}
+
+const _: () = assert!(STAGES_BYTES.is_multiple_of(1024), "swizzled tiles start at 1024 bytes");
+
+/// Bytes of the right operand in a stage: a block of a pair has half of the columns.
+pub const fn b_bytes<G: Group>() -> u32 {
+    TILE_N / G::BLOCKS * ROW_BYTES
+}
+
+/// Bytes of both operands in a stage of one block.
+pub const fn stage_bytes<G: Group>() -> u32 {
+    A_BYTES + b_bytes::<G>()
+}
+
+/// Stages of a ring.
+const fn stages<G: Group>() -> u32 {
+    STAGES_BYTES / stage_bytes::<G>()
+}
+
+/// Prepares the barriers of this block. `stage_readers` is how many warps beside the products read a
+/// stage, `task_readers` how many read a task.
+///
+/// # Safety
+///
+/// As [`Barrier::init`], for the shared memory at `shared`.
+#[inline(always)]
+pub unsafe fn init<G: Group>(shared: u32, stage_readers: u32, task_readers: u32) {
+    let each = |first: u32, count: u32, arrivals: u32| {
+        let mut address = shared + first;
+        while address < shared + first + count * Barrier::BYTES {
+            // SAFETY: handed to the caller.
+            unsafe { Barrier { address }.init(arrivals) };
+            address += Barrier::BYTES;
+        }
+    };
+    each(FULL, MOST_STAGES, 1);
+    each(EMPTY, MOST_STAGES, 1 + stage_readers);
+    each(READY, MOST_STAGES, 1);
+    each(SUMS_FULL, BUFFERS, 1);
+    each(SUMS_EMPTY, BUFFERS, CONSUMER_WARPS * G::BLOCKS);
+    each(TASK_FULL, TASKS, 1);
+    each(TASK_EMPTY, TASKS, task_readers);
+}
+
+/// A place in a ring, and the parity to wait for there.
+struct Place {
+    slot: u32,
+    parity: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn advance(&mut self, slots: u32) {
+        self.slot += 1;
+        if self.slot == slots {
+            self.slot = 0;
+            self.parity ^= 1;
+        }
+    }
+}
+
+/// A position in the ring of stages.
+pub struct Stages<G> {
+    shared: u32,
+    place: Place,
+    group: PhantomData<G>,
+}
+
+impl<G: Group> Stages<G> {
+    /// The first position in the ring of the block whose shared memory begins at `shared`.
+    #[inline(always)]
+    pub fn new(shared: u32) -> Self {
+        Self { shared, place: Place { slot: 0, parity: 0 }, group: PhantomData }
+    }
+
+    /// Address of the stage.
+    #[inline(always)]
+    pub fn stage(&self) -> u32 {
+        self.shared + self.place.slot * stage_bytes::<G>()
+    }
+
+    /// Address of the stage's scales, the left operand's first.
+    #[inline(always)]
+    pub fn scales(&self) -> u32 {
+        self.shared + SCALES + self.place.slot * SCALE_BYTES
+    }
+
+    /// The barrier that counts the bytes of the stage.
+    #[inline(always)]
+    pub fn full(&self) -> Barrier {
+        Barrier { address: self.shared + FULL + self.place.slot * Barrier::BYTES }
+    }
+
+    /// The barrier that says that the stage has been multiplied, and its scales read.
+    #[inline(always)]
+    pub fn empty(&self) -> Barrier {
+        Barrier { address: self.shared + EMPTY + self.place.slot * Barrier::BYTES }
+    }
+
+    /// The barrier of the even block that says that the odd block's stage is ready, too.
+    #[inline(always)]
+    pub fn ready(&self) -> Barrier {
+        Barrier { address: self.shared + READY + self.place.slot * Barrier::BYTES }
+    }
+
+    /// The parity of the phase in which the stage is filled.
+    #[inline(always)]
+    pub fn parity(&self) -> u32 {
+        self.place.parity
+    }
+
+    /// Waits until the stage may be filled.
+    ///
+    /// # Safety
+    ///
+    /// Only who fills it calls it.
+    #[inline(always)]
+    pub unsafe fn wait_empty(&self) {
+        // SAFETY: of the phase before the first, nobody waits for the end.
+        unsafe { self.empty().wait(self.place.parity ^ 1) }
+    }
+
+    /// Goes on to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.place.advance(stages::<G>());
+    }
+
+    /// Waits until all stages have been multiplied: before the block ends, since each is reported.
+    ///
+    /// # Safety
+    ///
+    /// As [`Stages::wait_empty`].
+    #[inline(always)]
+    pub unsafe fn drain(&mut self) {
+        for _ in 0..stages::<G>() {
+            // SAFETY: handed to the caller.
+            unsafe { self.wait_empty() };
+            self.advance();
+        }
+    }
+}
+
+/// A position among the tiles' sums in tensor memory.
+pub struct Sums {
+    shared: u32,
+    place: Place,
+}
+
+impl Sums {
+    /// Columns of the sums of a tile.
+    const COLUMNS: u32 = TILE_N;
+    /// Columns of all of them.
+    pub const ALL_COLUMNS: u32 = BUFFERS * Self::COLUMNS;
+
+    /// The first position.
+    #[inline(always)]
+    pub fn new(shared: u32) -> Self {
+        Self { shared, place: Place { slot: 0, parity: 0 } }
+    }
+
+    /// Where the sums are in the tensor memory that begins at `memory`.
+    #[inline(always)]
+    pub fn address(&self, memory: Address) -> Address {
+        memory.columns(self.place.slot * Self::COLUMNS)
+    }
+
+    /// The barrier that says that the sums are complete.
+    #[inline(always)]
+    pub fn full(&self) -> Barrier {
+        Barrier { address: self.shared + SUMS_FULL + self.place.slot * Barrier::BYTES }
+    }
+
+    /// The barrier that says that all have read the sums.
+    #[inline(always)]
+    pub fn empty(&self) -> Barrier {
+        Barrier { address: self.shared + SUMS_EMPTY + self.place.slot * Barrier::BYTES }
+    }
+
+    /// The parity of the phase in which the sums are complete.
+    #[inline(always)]
+    pub fn parity(&self) -> u32 {
+        self.place.parity
+    }
+
+    /// Goes on to the next tile.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.place.advance(BUFFERS);
+    }
+}
+
+/// A position among the tasks.
+pub struct Tasks {
+    shared: u32,
+    place: Place,
+}
+
+impl Tasks {
+    /// The first position.
+    #[inline(always)]
+    pub fn new(shared: u32) -> Self {
+        Self { shared, place: Place { slot: 0, parity: 0 } }
+    }
+
+    #[inline(always)]
+    fn task(&self) -> u32 {
+        self.shared + TASK_ROOM + self.place.slot * Task::BYTES
+    }
+
+    #[inline(always)]
+    fn full(&self) -> Barrier {
+        Barrier { address: self.shared + TASK_FULL + self.place.slot * Barrier::BYTES }
+    }
+
+    #[inline(always)]
+    fn empty(&self) -> Barrier {
+        Barrier { address: self.shared + TASK_EMPTY + self.place.slot * Barrier::BYTES }
+    }
+
+    /// Says that `task` comes next.
+    ///
+    /// # Safety
+    ///
+    /// One thread of the block calls it.
+    #[inline(always)]
+    pub unsafe fn push(&mut self, task: &Task) {
+        // SAFETY: the place is free when all have read what was there.
+        unsafe {
+            self.empty().wait(self.place.parity ^ 1);
+            task.write(self.task());
+            self.full().arrive();
+        }
+        self.place.advance(TASKS);
+    }
+
+    /// The next task, if there is one more: waits for it.
+    ///
+    /// # Safety
+    ///
+    /// The whole warp calls it together, and every warp that reads tasks does until there is none.
+    #[inline(always)]
+    pub unsafe fn next(&mut self) -> Option<Task> {
+        // SAFETY: the task has been written when the barrier says so; all lanes have read it before
+        // one of them says that the warp has.
+        let task = unsafe {
+            self.full().wait(self.place.parity);
+            let task = Task::read(self.task());
+            warp_barrier();
+            if lane_index() == 0 {
+                self.empty().arrive();
+            }
+            task
+        };
+        self.place.advance(TASKS);
+        task
+    }
+}
