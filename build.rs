@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ptx_build::{Compiler, Manifest, fingerprint};
+use ptx_build::{Compiler, Manifest, ManifestTarget, fingerprint};
 
 #[path = "host/ptx/recipe.rs"]
 mod recipe;
@@ -27,8 +27,7 @@ struct Embedded {
 struct Choice {
     modules: Vec<Embedded>,
     compiler: String,
-    minimum_driver: String,
-    minimum_cuda: u32,
+    targets: Vec<ManifestTarget>,
 }
 
 fn main() -> ExitCode {
@@ -84,12 +83,7 @@ fn use_shipped(shipped: &Path, manifest: Manifest) -> Choice {
         println!("cargo::rerun-if-changed={}", path.display());
         Embedded { target: module.target, name: module.name, path, origin: "shipped" }
     });
-    Choice {
-        modules: modules.collect(),
-        compiler: manifest.compiler,
-        minimum_driver: manifest.minimum_driver,
-        minimum_cuda: manifest.minimum_cuda,
-    }
+    Choice { modules: modules.collect(), compiler: manifest.compiler, targets: manifest.targets }
 }
 
 fn compile_changed(root: &Path, out: &Path) -> Result<Choice, Box<dyn Error>> {
@@ -106,10 +100,8 @@ fn compile_changed(root: &Path, out: &Path) -> Result<Choice, Box<dyn Error>> {
         let target = target.cpu.to_owned();
         modules.push(Embedded { target, name, path, origin: "compiled from changed sources" });
     }
-    let driver = recipe::minimum_driver().ok_or("no driver is known for the PTX version")?;
-    let compiler = compiler.version().to_owned();
-    let (minimum_driver, minimum_cuda) = (driver.to_string(), driver.cuda);
-    Ok(Choice { modules, compiler, minimum_driver, minimum_cuda })
+    let targets = recipe::manifest_targets().ok_or("no driver is known for a PTX version")?;
+    Ok(Choice { modules, compiler: compiler.version().to_owned(), targets })
 }
 
 fn generated(choice: &Choice) -> String {
@@ -121,9 +113,15 @@ fn generated(choice: &Choice) -> String {
              ptx: include_str!({path:?}), origin: {origin:?} }},"
         );
     }
+    let _ = writeln!(text, "];\npub(crate) static TARGETS: &[EmbeddedTarget] = &[");
+    for ManifestTarget { cpu, minimum_driver, minimum_cuda, .. } in &choice.targets {
+        let _ = writeln!(
+            text,
+            "    EmbeddedTarget {{ name: {cpu:?}, minimum_driver: {minimum_driver:?}, \
+             minimum_cuda: {minimum_cuda} }},"
+        );
+    }
     let _ = writeln!(text, "];");
     let _ = writeln!(text, "pub(crate) const KERNEL_COMPILER: &str = {:?};", choice.compiler);
-    let _ = writeln!(text, "pub(crate) const MINIMUM_DRIVER: &str = {:?};", choice.minimum_driver);
-    let _ = writeln!(text, "pub(crate) const MINIMUM_CUDA: u32 = {};", choice.minimum_cuda);
     text
 }

@@ -19,6 +19,10 @@ pub enum DeviceChoice {
     #[serde(rename = "emulated:sm_90a")]
     #[value(name = "emulated:sm_90a")]
     EmulatedSm90a,
+    /// The same for Blackwell.
+    #[serde(rename = "emulated:sm_100a")]
+    #[value(name = "emulated:sm_100a")]
+    EmulatedSm100a,
 }
 
 impl DeviceChoice {
@@ -30,6 +34,9 @@ impl DeviceChoice {
             Self::Auto => Ok(Device::best_available()),
             Self::EmulatedSm90a => {
                 Device::emulated(Arch::Sm90a).context("--device emulated:sm_90a cannot be used")
+            }
+            Self::EmulatedSm100a => {
+                Device::emulated(Arch::Sm100a).context("--device emulated:sm_100a cannot be used")
             }
         }
     }
@@ -51,11 +58,15 @@ mod tests {
     #[test]
     fn an_emulated_gpu_is_asked_for_by_its_architecture() {
         let parse = |value| Harness::try_parse_from(["test", "--device", value]);
-        let choice = parse("emulated:sm_90a").map(|harness| harness.device);
-        assert!(matches!(choice, Ok(DeviceChoice::EmulatedSm90a)));
-        let device = DeviceChoice::EmulatedSm90a.open().unwrap();
-        assert_eq!(device.id().kind, DeviceKind::Emulated);
-        assert_eq!(device.info().compute_capability, Some((9, 0)));
+        for (value, choice, capability) in [
+            ("emulated:sm_90a", DeviceChoice::EmulatedSm90a, (9, 0)),
+            ("emulated:sm_100a", DeviceChoice::EmulatedSm100a, (10, 0)),
+        ] {
+            assert_eq!(parse(value).map(|harness| harness.device).ok(), Some(choice));
+            let device = choice.open().unwrap();
+            assert_eq!(device.id().kind, DeviceKind::Emulated);
+            assert_eq!(device.info().compute_capability, Some(capability));
+        }
         for unknown in ["emulated", "emulated:sm_80", "emulated:"] {
             let message = parse(unknown).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(message.contains(&format!("invalid value '{unknown}'")), "{message}");

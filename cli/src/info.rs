@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use grouped_linear::{
-    Arch, Device, DeviceInfo, KernelModule, ModuleReport, cuda_modules, kernel_source,
+    Arch, Device, KernelArchitecture, KernelModule, ModuleReport, cuda_modules, kernel_source,
 };
 
 /// Prints driver, GPUs, kernels and their compiler.
@@ -21,14 +21,15 @@ pub fn run() -> Result<()> {
 }
 
 fn print_emulated() {
-    match Device::emulated(Arch::Sm90a) {
-        Ok(device) => println!(
-            "emulated     {}, {} multiprocessors; --device emulated:{}",
-            device.info().name,
-            device.info().multiprocessors,
-            Arch::Sm90a
-        ),
-        Err(error) => println!("emulated     none: {error}"),
+    for arch in Arch::ALL {
+        match Device::emulated(arch) {
+            Ok(device) => println!(
+                "emulated     {}, {} multiprocessors; --device emulated:{arch}",
+                device.info().name,
+                device.info().multiprocessors,
+            ),
+            Err(error) => println!("emulated     none of {arch}: {error}"),
+        }
     }
 }
 
@@ -46,7 +47,7 @@ fn print_gpus() -> Vec<Device> {
     }
     let open = |ordinal: u32| match Device::cuda(ordinal) {
         Ok(device) => {
-            print_gpu(device.info());
+            print_gpu(&device);
             Some(device)
         }
         Err(error) => {
@@ -57,7 +58,8 @@ fn print_gpus() -> Vec<Device> {
     (0..count).filter_map(open).collect()
 }
 
-fn print_gpu(info: &DeviceInfo) {
+fn print_gpu(device: &Device) {
+    let info = device.info();
     let version = |version: Option<(u32, u32)>| {
         version.map_or("unknown".to_owned(), |(major, minor)| format!("{major}.{minor}"))
     };
@@ -71,12 +73,22 @@ fn print_gpu(info: &DeviceInfo) {
         info.multiprocessors,
         version(info.driver)
     );
+    if !device.target().tensor_cores() {
+        println!("             no kernels are compiled for it; --device cpu runs everything");
+    }
 }
 
 fn print_kernels() {
     let source = kernel_source();
     println!("compiler     {}", source.compiler);
-    println!("driver       {} or newer is needed", source.minimum_driver);
+    for KernelArchitecture { name, compute_capability, minimum_driver, .. } in source.architectures
+    {
+        let (major, minor) = compute_capability;
+        println!(
+            "kernels for  {name}: GPUs of compute capability {major}.{minor} and no others, driver \
+             {minimum_driver} or newer"
+        );
+    }
     println!("kernels      {:<24}{:<10}{:>10}  origin", "module", "target", "bytes");
     for KernelModule { name, target, bytes, origin, .. } in source.modules {
         println!("             {name:<24}{target:<10}{bytes:>10}  {origin}");

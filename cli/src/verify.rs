@@ -8,8 +8,8 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use grouped_linear::Device;
 use grouped_linear::conformance::{
-    Case, CastCase, Engine, LowPrecisionCase, Outcome, SEED, all_cases, cast_cases, engines,
-    low_precision_cases, run_case, run_cast, run_low_precision, selected_cases,
+    Case, CastCase, Engine, KernelsOf, LowPrecisionCase, Outcome, SEED, all_cases, cast_cases,
+    engines, low_precision_cases, run_case, run_cast, run_low_precision, selected_cases,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -40,6 +40,14 @@ enum Check {
 }
 
 impl Check {
+    fn kernels(&self) -> KernelsOf {
+        match self {
+            Self::Case(case) => KernelsOf::case(case),
+            Self::Cast(_) => KernelsOf::All,
+            Self::LowPrecision(case) => KernelsOf::low_precision(case),
+        }
+    }
+
     fn run(&self, device: &Device) -> Result<Outcome, String> {
         match self {
             Self::Case(case) => run_case(case, device),
@@ -67,7 +75,7 @@ struct Row {
     failed: usize,
     /// Cases that the engine must refuse and did: not run.
     refused: usize,
-    /// Cases of an engine that is not here.
+    /// Cases of an engine that is not here, or has not their kernels.
     skipped: usize,
     reason: Option<String>,
     time: Duration,
@@ -95,6 +103,7 @@ fn wanted(choice: DeviceChoice, engine: &str) -> bool {
         DeviceChoice::Cpu => engine == "cpu",
         DeviceChoice::Cuda => engine == "cuda",
         DeviceChoice::EmulatedSm90a => engine == "emulated-sm_90a",
+        DeviceChoice::EmulatedSm100a => engine == "emulated-sm_100a",
     }
 }
 
@@ -115,8 +124,12 @@ fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
     let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(name);
     // Most of the time goes to the oracle and to emulation, both on the CPU; every case has a
     // stream of its own.
-    let (failed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let [failed, refused, skipped] = [0; 3].map(AtomicUsize::new);
     cases.par_iter().enumerate().for_each(|(number, case)| {
+        if !engine.has(case.kernels()) {
+            skipped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         match engine.device_for(number).and_then(|device| case.run(&device)) {
             Ok(Outcome::Passed) => {}
             Ok(Outcome::Refused(_)) => {
@@ -131,8 +144,11 @@ fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
         bar.inc(1);
     });
     bar.finish_and_clear();
-    let (failed, refused) = (failed.into_inner(), refused.into_inner());
-    Row { engine: name, run: cases.len() - refused, failed, refused, ..Row::default() }
+    let [failed, refused, skipped] = [failed, refused, skipped].map(AtomicUsize::into_inner);
+    let run = cases.len() - refused - skipped;
+    let reason =
+        (skipped > 0).then(|| format!("{skipped} cases need kernels that are not compiled"));
+    Row { engine: name, run, failed, refused, skipped, reason, ..Row::default() }
 }
 
 fn table(rows: &[Row]) -> String {

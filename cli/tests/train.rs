@@ -242,10 +242,19 @@ fn info_shows_what_the_library_knows() {
         }
     }
 
-    expect_text("4 multiprocessors; --device emulated:sm_90a");
+    for arch in ["sm_90a", "sm_100a"] {
+        expect_text(&format!("4 multiprocessors; --device emulated:{arch}"));
+    }
     let source = kernel_source();
     expect_text(&format!("compiler {}", source.compiler));
-    expect_text(&format!("driver {} or newer is needed", source.minimum_driver));
+    assert_eq!(source.architectures.len(), 2);
+    for architecture in &source.architectures {
+        let (major, minor) = architecture.compute_capability;
+        expect_text(&format!(
+            "{}: GPUs of compute capability {major}.{minor} and no others, driver {} or newer",
+            architecture.name, architecture.minimum_driver
+        ));
+    }
     assert!(!source.modules.is_empty());
     for KernelModule { name, target, bytes, origin, .. } in source.modules {
         expect_text(&format!("{name} {target} {bytes} {origin}"));

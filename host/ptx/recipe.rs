@@ -3,11 +3,33 @@
 
 use std::path::Path;
 
-use grouped_linear_kernels::variants::KERNELS;
-use ptx_build::{Compiler, Entry, Module, Target};
+use grouped_linear_kernels::variants::{KERNELS, Target as Architecture};
+use ptx_build::{Compiler, Entry, ManifestTarget, Module, Target};
 
 /// What is shipped, in the order of the folders here.
-pub const TARGETS: &[Target] = &[Target { cpu: "sm_90a", ptx: "ptx86" }];
+pub const TARGETS: &[Shipped] = &[
+    Shipped {
+        architecture: Architecture::Sm90a,
+        target: Target { cpu: "sm_90a", ptx: "ptx86" },
+        features: &[],
+    },
+    Shipped {
+        architecture: Architecture::Sm100a,
+        target: Target { cpu: "sm_100a", ptx: "ptx87" },
+        features: &["sm100a"],
+    },
+];
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// Which kernels of the table it has.
+    pub architecture: Architecture,
+    /// What the compiler is asked for.
+    pub target: Target,
+    /// Features of the kernel crate that all its modules have.
+    pub features: &'static [&'static str],
+}
 
 /// The kernel crate, below the root of the repository.
 pub const KERNEL_CRATE: &str = "kernels-gpu";
@@ -19,11 +41,11 @@ pub const SOURCES: &[&str] =
 /// Tensor maps, which stand in parameters, need this alignment.
 const PARAMETER_ALIGN: usize = 64;
 
-/// The modules of the kernel table, in its order. Module `gemm_bf16` has the feature
-/// `module-gemm-bf16`.
-pub fn modules() -> Vec<Module> {
+/// The modules of an architecture: its rows of the kernel table, in their order. Module `gemm_bf16`
+/// has the feature `module-gemm-bf16`.
+pub fn modules(shipped: &Shipped) -> Vec<Module> {
     let mut modules: Vec<Module> = Vec::new();
-    for kernel in KERNELS {
+    for kernel in KERNELS.iter().filter(|kernel| kernel.runs_on(shipped.architecture)) {
         let entry = Entry {
             name: kernel.name.into(),
             threads: kernel.threads,
@@ -35,12 +57,18 @@ pub fn modules() -> Vec<Module> {
             Some(module) => module.entries.push(entry),
             None => modules.push(Module {
                 name: kernel.module.into(),
-                features: vec![format!("module-{}", kernel.module.replace('_', "-"))],
+                features: features(kernel.module, shipped),
                 entries: vec![entry],
             }),
         }
     }
     modules
+}
+
+fn features(module: &str, shipped: &Shipped) -> Vec<String> {
+    let own = format!("module-{}", module.replace('_', "-"));
+    let common = shipped.features.iter().map(|&feature| feature.to_owned());
+    std::iter::once(own).chain(common).collect()
 }
 
 /// Every module for every target: target, name, text.
@@ -51,17 +79,25 @@ pub fn compile_all(
 ) -> Result<Vec<(Target, String, String)>, ptx_build::Error> {
     let crate_dir = root.join(KERNEL_CRATE);
     let mut texts = Vec::new();
-    for &target in TARGETS {
-        for module in modules() {
-            let text = module.compile(compiler, &crate_dir, target, target_dir)?;
-            texts.push((target, module.name, text));
+    for shipped in TARGETS {
+        for module in modules(shipped) {
+            let text = module.compile(compiler, &crate_dir, shipped.target, target_dir)?;
+            texts.push((shipped.target, module.name, text));
         }
     }
     Ok(texts)
 }
 
-/// The first driver that loads all of it.
-pub fn minimum_driver() -> Option<ptx_build::Driver> {
-    let drivers = TARGETS.iter().map(|target| ptx_build::minimum_driver(target.ptx));
-    drivers.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|driver| driver.cuda)
+/// What a manifest says of the targets; `None` if no driver is known for a PTX version.
+pub fn manifest_targets() -> Option<Vec<ManifestTarget>> {
+    let describe = |shipped: &Shipped| {
+        let driver = ptx_build::minimum_driver(shipped.target.ptx)?;
+        Some(ManifestTarget {
+            cpu: shipped.target.cpu.into(),
+            flags: ptx_build::flags(shipped.target).join(" "),
+            minimum_driver: driver.to_string(),
+            minimum_cuda: driver.cuda,
+        })
+    };
+    TARGETS.iter().map(describe).collect()
 }

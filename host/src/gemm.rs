@@ -1,15 +1,18 @@
 //! The grouped product: tensor maps and arguments of the kernel that the plan chose.
 
+mod boxes;
 pub(crate) mod scaled;
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{D_BOX_ROWS, ElementType, GemmArgs, Ragged, TensorMap};
-use grouped_linear_kernels::variants::{Role, Tile, kernel};
 
+use self::boxes::{Side, box_lines, fp8, sixteen, sixteen_lines};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
-use crate::plan::{GemmOperands, GemmProblem, GroupedOperand, LaunchPlan, Pass, Plan, Problem};
+use crate::plan::{
+    GemmOperands, GemmProblem, GroupedOperand, KernelTarget, LaunchPlan, Pass, Plan, Problem,
+};
 use crate::tensor::{AddressTable, DType, GroupedTensor, Parts, PassMaps, Tensor};
 
 /// Elements of the innermost box dimension: 128 bytes of a 16-bit type, the span of the swizzle.
@@ -33,18 +36,15 @@ pub(crate) fn prepare(
     let Some(kernel) = &launch.kernel else {
         return Ok(());
     };
-    let (a_map, b_map, b_maps) = match kernel.role {
-        Role::GemmSm90(..) => {
+    let ((a_map, b_map, b_maps), (d_map, has_d_map)) = match sixteen(kernel.role) {
+        Some((target, _)) => {
             check_alignment(&operands.d, operands.bias)?;
-            tensor_maps(launcher, problem, operands)?
+            let maps = tensor_maps(launcher, target, problem, operands)?;
+            (maps, output_map(launcher, problem, &operands.d)?)
         }
-        _ => (NO_MAP, NO_MAP, 0),
+        None => ((NO_MAP, NO_MAP, 0), (NO_MAP, 0)),
     };
     let strides = Strides::of(problem);
-    let (d_map, has_d_map) = match kernel.role {
-        Role::GemmSm90(..) => output_map(launcher, problem, &operands.d)?,
-        _ => (NO_MAP, 0),
-    };
     let args = GemmArgs {
         a_map,
         b_map,
@@ -122,7 +122,9 @@ impl Strides {
 pub(crate) fn check_outputs(plan: &Plan, outputs: &[Tensor]) -> Result<()> {
     let kernel = plan.launch.and_then(|launch| launch.kernel);
     match kernel.map(|kernel| kernel.role) {
-        Some(Role::GemmSm90(..) | Role::GemmFp8(_)) => check_output_alignment(outputs.iter()),
+        Some(role) if sixteen(role).is_some() || fp8(role).is_some() => {
+            check_output_alignment(outputs.iter())
+        }
         _ => Ok(()),
     }
 }
@@ -165,7 +167,7 @@ pub(crate) struct Placed<'a> {
 /// would.
 pub(crate) fn check_placed(plan: &Plan, placed: &Placed<'_>) -> Result<()> {
     let kernel = plan.launch.and_then(|launch| launch.kernel);
-    let Some(Role::GemmSm90(pass, _)) = kernel.map(|kernel| kernel.role) else {
+    let Some((target, pass)) = kernel.and_then(|kernel| sixteen(kernel.role)) else {
         return Ok(());
     };
     check_output_alignment(placed.output.into_iter())?;
@@ -177,7 +179,7 @@ pub(crate) fn check_placed(plan: &Plan, placed: &Placed<'_>) -> Result<()> {
         Some(Parts::Packed(weights)) => {
             let [groups, n, k] = *weights.shape() else { return Err(mismatch()) };
             let address = weights.address().unwrap_or(0);
-            weight_map(pass, address, weights.dtype(), n, k, groups)?.check_address()
+            weight_map(target, pass, address, weights.dtype(), [groups, n, k]).check_address()
         }
         Some(Parts::Discrete(_, table)) => maps_of(table.as_deref()).map(drop),
         None => Ok(()),
@@ -208,19 +210,19 @@ fn maps_of(table: Option<&AddressTable>) -> Result<&PassMaps> {
 
 fn tensor_maps(
     launcher: &dyn Launcher,
+    target: KernelTarget,
     problem: &GemmProblem,
     operands: &GemmOperands<'_>,
 ) -> Result<(TensorMap, TensorMap, u64)> {
-    let tile = tile(problem.pass, problem.input)?;
-    let token_box = if problem.pass == Pass::Wgrad { tile.k } else { tile.m };
-    let a_map = launcher.encode(&token_map(operands.a, token_box))?;
+    let [a_box, b_box] = sixteen_boxes(target, problem.pass);
+    let a_map = launcher.encode(&token_map(operands.a, a_box))?;
     match &operands.b {
-        GroupedOperand::Rows(x) => Ok((a_map, launcher.encode(&token_map(x, tile.k))?, 0)),
+        GroupedOperand::Rows(x) => Ok((a_map, launcher.encode(&token_map(x, b_box))?, 0)),
         GroupedOperand::Groups(weights) => match weights.parts() {
             Parts::Packed(tensor) => {
                 let address = tensor.address().unwrap_or(0);
-                let (n, k) = (problem.out_features, problem.in_features);
-                let map = weight_map(problem.pass, address, tensor.dtype(), n, k, problem.groups)?;
+                let shape = [problem.groups, problem.out_features, problem.in_features];
+                let map = weight_map(target, problem.pass, address, tensor.dtype(), shape);
                 Ok((a_map, launcher.encode(&map)?, 0))
             }
             Parts::Discrete(_, table) => {
@@ -235,18 +237,18 @@ fn tensor_maps(
 /// Maps of exact numbers: tokens of both sides, or tokens and packed weights.
 fn exact_maps(
     launcher: &dyn Launcher,
+    target: KernelTarget,
     problem: &GemmProblem,
     a: &Tensor,
     b: &Tensor,
 ) -> Result<(TensorMap, TensorMap)> {
-    let tile = tile(problem.pass, problem.input)?;
-    let wgrad = problem.pass == Pass::Wgrad;
-    let a_map = token_map(a, if wgrad { tile.k } else { tile.m });
-    let b_map = if wgrad {
-        token_map(b, tile.k)
+    let [a_box, b_box] = sixteen_boxes(target, problem.pass);
+    let a_map = token_map(a, a_box);
+    let b_map = if problem.pass == Pass::Wgrad {
+        token_map(b, b_box)
     } else {
-        let (n, k) = (problem.out_features, problem.in_features);
-        weight_map(problem.pass, b.address().unwrap_or(0), b.dtype(), n, k, problem.groups)?
+        let shape = [problem.groups, problem.out_features, problem.in_features];
+        weight_map(target, problem.pass, b.address().unwrap_or(0), b.dtype(), shape)
     };
     Ok((launcher.encode(&a_map)?, launcher.encode(&b_map)?))
 }
@@ -296,17 +298,15 @@ fn token_map(tensor: &Tensor, token_box: u32) -> MapDescriptor {
 /// next expert. Fprop reads K-major boxes (rows are output columns), dgrad MN-major ones (rows are
 /// the reduction).
 pub(crate) fn weight_map(
+    target: KernelTarget,
     pass: Pass,
     address: u64,
     dtype: DType,
-    n: usize,
-    k: usize,
-    groups: usize,
-) -> Result<MapDescriptor> {
-    let tile = tile(pass, dtype)?;
-    let row_box = if pass == Pass::Fprop { tile.n } else { tile.k };
+    [groups, n, k]: [usize; 3],
+) -> MapDescriptor {
+    let [_, row_box] = sixteen_boxes(target, pass);
     let (n, k, bytes) = (n as u64, k as u64, dtype.bytes() as u64);
-    Ok(MapDescriptor {
+    MapDescriptor {
         address,
         dtype,
         rank: 3,
@@ -314,16 +314,12 @@ pub(crate) fn weight_map(
         strides: [k * bytes, n * k * bytes],
         tile: [SWIZZLE_ELEMENTS, row_box, 1],
         swizzle: true,
-    })
+    }
 }
 
-/// Tile of the tensor-core kernel of a pass: its rows, columns and depth are the boxes of the maps.
-fn tile(pass: Pass, dtype: DType) -> Result<Tile> {
-    dtype
-        .element_type()
-        .and_then(|element| kernel(Role::GemmSm90(pass, element)))
-        .map(|kernel| kernel.tile)
-        .ok_or_else(|| Error::unsupported(format!("no tensor-core kernel takes {dtype}")))
+/// Rows of the boxes in which the left and the right operand in 16 bits are read.
+fn sixteen_boxes(target: KernelTarget, pass: Pass) -> [u32; 2] {
+    [Side::Left, Side::Right].map(|side| box_lines(target, side, sixteen_lines(pass, side)))
 }
 
 pub(crate) fn element(dtype: DType) -> u32 {

@@ -90,7 +90,7 @@ pub use crate::grouped_linear::{
     RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
 };
 pub use crate::plan::{Factor, KernelChoice};
-pub use crate::ptx::{KernelModule, KernelSource, kernel_source};
+pub use crate::ptx::{KernelArchitecture, KernelModule, KernelSource, kernel_source};
 pub use crate::recipe::Recipe;
 pub use crate::splits::Splits;
 pub use crate::tensor::{

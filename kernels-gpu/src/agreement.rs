@@ -91,8 +91,6 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && n == shape::TILE_N
                 && k == products::DEPTH
         }
-        // No row has this role yet.
-        Role::GemmSm100(_) => false,
         Role::GemmFp8(Fp8Gemm { scaling: Scaling { a, b, .. }, .. }) => {
             let has_vectors = matches!(a, Blocks::Vector) || matches!(b, Blocks::Vector);
             threads == shape::WARPGROUP * (1 + shape::CONSUMERS)

@@ -63,7 +63,7 @@ pub use error::Error;
 pub use fingerprint::{fingerprint, sha256};
 pub use finish::{Entry, finish};
 pub use instructions::{count, entry_bodies};
-pub use manifest::{Manifest, ManifestModule};
+pub use manifest::{Manifest, ManifestModule, ManifestTarget};
 pub use ptxas::Ptxas;
 pub use report::{Function, Report};
 

@@ -230,7 +230,7 @@ const SIZES: &[Refusal] = &[
         Plan::new(problem.into(), s.device().target()).map(drop)
     }),
     ("an older GPU", "this GPU has 8.0", Error::is_unsupported, |_| plan(PRODUCT, (8, 0))),
-    ("a newer GPU", "this GPU has 10.0", Error::is_unsupported, |_| plan(PRODUCT, (10, 0))),
+    ("a newer GPU", "this GPU has 10.3", Error::is_unsupported, |_| plan(PRODUCT, (10, 3))),
     ("features that tensor copies cannot take", "multiples of 8", Error::is_unsupported, |_| {
         plan(GemmProblem { out_features: N + 1, ..PRODUCT }, (9, 0))
     }),

@@ -3,15 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use grouped_linear_kernels::variants::{KERNELS, Kernel};
+use grouped_linear_kernels::variants::{KERNELS, Kernel, Target};
 use ptx_build::{Function, Manifest, ManifestModule, Ptxas, Report, count, entry_bodies};
 
 use crate::commands::{self, read};
 use crate::kernels;
+use crate::recipe::{self, Shipped};
 
-const HEADER: &str = "\
-| kernel | target | registers | stack bytes | spill bytes | wgmma | bulk tensor copies | dynamic shared bytes |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |";
+/// Columns before those of instructions.
+const FIRST_COLUMNS: [&str; 5] = ["kernel", "target", "registers", "stack bytes", "spill bytes"];
+
+/// Instructions that are counted for a target: what the column is called, and how they begin.
+type Counted = &'static [(&'static str, &'static str)];
+
+const HOPPER: Counted =
+    &[("wgmma", "wgmma.mma_async"), ("bulk tensor copies", "cp.async.bulk.tensor")];
+
+const BLACKWELL: Counted = &[
+    ("tcgen05.mma", "tcgen05.mma"),
+    ("tcgen05.cp", "tcgen05.cp"),
+    ("tcgen05.ld", "tcgen05.ld"),
+    ("tcgen05.commit", "tcgen05.commit"),
+    ("bulk tensor copies", "cp.async.bulk.tensor"),
+];
+
+/// What multiplies on tensor cores.
+const PRODUCTS: [&str; 2] = ["wgmma.mma_async", "tcgen05.mma"];
 
 /// Columns that another ptxas may change without anything being wrong: registers, stack bytes.
 const VERSIONED_COLUMNS: [usize; 2] = [2, 3];
@@ -52,12 +69,31 @@ fn document(version: &str, rows: &[Vec<String>]) -> String {
         "# Kernel facts\n\n\
          Written by `cargo xtask facts`, compared by `cargo xtask facts --check`.\n\
          Registers, stack and spills are those of ptxas {version}; \
-         instructions are counted in the PTX, loops once.\n\n{HEADER}\n"
+         instructions are counted in the PTX, loops once.\n"
     );
-    for row in rows {
-        text.push_str(&format!("| {} |\n", row.join(" | ")));
+    for Shipped { architecture, target, .. } in recipe::TARGETS {
+        text.push_str(&format!("\n## {}\n\n{}", target.cpu, header(*architecture)));
+        for row in rows.iter().filter(|row| row[1] == target.cpu) {
+            text.push_str(&format!("| {} |\n", row.join(" | ")));
+        }
     }
     text
+}
+
+fn counted(architecture: Target) -> Counted {
+    match architecture {
+        Target::Sm90a => HOPPER,
+        Target::Sm100a => BLACKWELL,
+    }
+}
+
+/// Names of the columns, and the line below them: numbers stand on the right.
+fn header(architecture: Target) -> String {
+    let instructions = counted(architecture).iter().map(|(name, _)| *name);
+    let columns = FIRST_COLUMNS.into_iter().chain(instructions).chain(["dynamic shared bytes"]);
+    let columns: Vec<&str> = columns.collect();
+    let numbers = " ---: |".repeat(columns.len() - 2);
+    format!("| {} |\n| --- | --- |{numbers}\n", columns.join(" | "))
 }
 
 fn parse_version(text: &str) -> Option<&str> {
@@ -66,8 +102,11 @@ fn parse_version(text: &str) -> Option<&str> {
 }
 
 fn parse_rows(text: &str) -> Vec<Vec<String>> {
-    let lines = text.lines().filter(|line| line.starts_with('|')).skip(2);
-    lines
+    let is_row = |line: &&str| {
+        line.starts_with('|') && !line.starts_with("| kernel |") && !line.starts_with("| --- |")
+    };
+    text.lines()
+        .filter(is_row)
         .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
         .collect()
 }
@@ -109,29 +148,34 @@ fn module_rows(root: &Path, ptxas: &Ptxas, module: &ManifestModule) -> Result<Ve
     let named = format!("{}/{}", module.target, module.name);
     ensure!(report.remarks.is_empty(), "ptxas on {named}:\n{}", report.remarks.join("\n"));
     let bodies = entry_bodies(&ptx);
+    let shipped = recipe::TARGETS.iter().find(|shipped| shipped.target.cpu == module.target);
+    let shipped = shipped.with_context(|| format!("nothing is shipped for {named}"))?;
     let mut rows = Vec::new();
-    for kernel in KERNELS.iter().filter(|kernel| kernel.module == module.name) {
+    let of_module =
+        |kernel: &&Kernel| kernel.module == module.name && kernel.runs_on(shipped.architecture);
+    for kernel in KERNELS.iter().filter(of_module) {
         let body = bodies.iter().find(|(name, _)| name == kernel.name);
         let (name, body) = body.with_context(|| format!("{named} lacks {}", kernel.name))?;
         let found = report.entry(name).with_context(|| format!("ptxas passes over {name}"))?;
         check_accumulators(found, body)?;
-        rows.push(row(kernel, &module.target, found, body));
+        rows.push(row(kernel, shipped, found, body));
     }
     check_spills(&named, &report)?;
     Ok(rows)
 }
 
-fn row(kernel: &Kernel, target: &str, found: &Function, body: &str) -> Vec<String> {
-    vec![
+fn row(kernel: &Kernel, shipped: &Shipped, found: &Function, body: &str) -> Vec<String> {
+    let mut cells = vec![
         kernel.name.into(),
-        target.into(),
+        shipped.target.cpu.into(),
         found.registers.unwrap_or_default().to_string(),
         found.stack_bytes.to_string(),
         found.spill_bytes.to_string(),
-        count(body, "wgmma.mma_async").to_string(),
-        count(body, "cp.async.bulk.tensor").to_string(),
-        kernel.shared_bytes.to_string(),
-    ]
+    ];
+    let instructions = counted(shipped.architecture).iter();
+    cells.extend(instructions.map(|(_, prefix)| count(body, prefix).to_string()));
+    cells.push(kernel.shared_bytes.to_string());
+    cells
 }
 
 /// A GEMM never spills, nor does a function that kernels call.
@@ -144,11 +188,12 @@ fn check_spills(module: &str, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// A kernel with wgmma instructions and a stack has lost its accumulators to memory; one with a
-/// trap may lose its register budget, since ptxas then ignores `setmaxnreg` (docs/kernels.md).
+/// A kernel that multiplies on tensor cores and has a stack has lost its accumulators to memory, or
+/// what it loads of them; one with a trap may lose its register budget, since ptxas then ignores
+/// `setmaxnreg` (docs/kernels.md).
 fn check_accumulators(kernel: &Function, body: &str) -> Result<()> {
     let Function { name, stack_bytes, .. } = kernel;
-    if count(body, "wgmma.mma_async") == 0 {
+    if PRODUCTS.iter().all(|prefix| count(body, prefix) == 0) {
         return Ok(());
     }
     ensure!(
@@ -164,16 +209,34 @@ fn check_accumulators(kernel: &Function, body: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn row(cells: [&str; 8]) -> Vec<String> {
+    fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
         cells.map(str::to_owned).to_vec()
     }
 
     #[test]
     fn what_is_written_is_read_back() {
-        let rows = [row(["gemm", "sm_90a", "168", "0", "0", "16", "4", "196736"])];
+        let rows = [
+            row(["gemm", "sm_90a", "168", "0", "0", "16", "4", "196736"]),
+            row(["cast", "sm_90a", "26", "0", "0", "0", "0", "0"]),
+            row(["gemm", "sm_100a", "128", "0", "0", "4", "2", "8", "1", "4", "196736"]),
+        ];
         let text = document("13.5.37", &rows);
         assert_eq!(parse_version(&text), Some("13.5.37"));
         assert_eq!(parse_rows(&text), rows);
+        let headers = text.lines().filter(|line| line.starts_with("| kernel |"));
+        let widths: Vec<usize> = headers.map(|line| line.matches('|').count() - 1).collect();
+        assert_eq!(widths, [rows[0].len(), rows[2].len()]);
+    }
+
+    #[test]
+    fn products_of_blackwell_are_counted() {
+        let kernel = KERNELS.iter().find(|kernel| kernel.runs_on(Target::Sm100a));
+        let (kernel, shipped) = (kernel.expect("a kernel"), &recipe::TARGETS[1]);
+        let body = "\ttcgen05.mma.cta_group::1.kind::f16 [%r1], x;\n\ttcgen05.ld.sync y;\n\
+                    \t@%p1 tcgen05.mma.cta_group::2.kind::f16 z;\n\ttcgen05.commit.w;\n";
+        let cells = super::row(kernel, shipped, &Function::default(), body);
+        assert_eq!(cells[1], "sm_100a");
+        assert_eq!(cells[5..10], ["2", "0", "1", "1", "0"]);
     }
 
     #[test]
@@ -205,14 +268,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_refused_beside_wgmma_only() {
+    fn a_stack_is_refused_beside_products_only() {
         let kernel = Function { stack_bytes: 16, registers: Some(168), ..Default::default() };
         assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;").is_err());
+        assert!(check_accumulators(&kernel, "\ttcgen05.mma.cta_group::1 x;").is_err());
         assert!(check_accumulators(&kernel, "\tfma.rn.f32 x;").is_ok());
     }
 
     #[test]
-    fn a_trap_is_refused_beside_wgmma_only() {
+    fn a_trap_is_refused_beside_products_only() {
         let kernel = Function { registers: Some(168), ..Default::default() };
         assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;\n\ttrap;").is_err());
         assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;").is_ok());

@@ -35,8 +35,8 @@ pub fn write(root: &Path) -> Result<()> {
     let compiler = Compiler::find()?;
     println!("compiling with {} ({})", compiler.version(), compiler.rustc().display());
     let built = build(root, &compiler)?;
-    for target in recipe::TARGETS {
-        fresh_dir(&folder(root).join(target.cpu))?;
+    for shipped in recipe::TARGETS {
+        fresh_dir(&folder(root).join(shipped.target.cpu))?;
     }
     for module in &built {
         commands::write(&path(root, module.target, &module.name), &module.text)?;
@@ -124,8 +124,7 @@ fn build(root: &Path, compiler: &Compiler) -> Result<Vec<Built>> {
 }
 
 fn manifest(root: &Path, compiler: &Compiler, built: &[Built]) -> Result<Manifest> {
-    let driver = recipe::minimum_driver().context("no driver is known for the PTX version")?;
-    let flags = recipe::TARGETS.iter().map(|target| ptx_build::flags(*target).join(" "));
+    let targets = recipe::manifest_targets().context("no driver is known for a PTX version")?;
     let modules = built.iter().map(|module| ManifestModule {
         target: module.target.into(),
         name: module.name.clone(),
@@ -134,9 +133,7 @@ fn manifest(root: &Path, compiler: &Compiler, built: &[Built]) -> Result<Manifes
     Ok(Manifest {
         sources: fingerprint(root, recipe::SOURCES)?,
         compiler: compiler.version().into(),
-        flags: flags.collect::<Vec<_>>().join("; "),
-        minimum_driver: driver.to_string(),
-        minimum_cuda: driver.cuda,
+        targets,
         modules: modules.collect(),
     })
 }

@@ -3,7 +3,7 @@
 use super::Launcher;
 use crate::error::Result;
 use crate::gemm::weight_map;
-use crate::plan::Pass;
+use crate::plan::{KernelTarget, Pass};
 use crate::tensor::{AddressTable, DType, Memory, PassMaps, Tensor};
 
 /// The table of an engine that launches kernels; tensor maps where tensor-core kernels can use
@@ -11,10 +11,10 @@ use crate::tensor::{AddressTable, DType, Memory, PassMaps, Tensor};
 pub(super) fn store(launcher: &dyn Launcher, tensors: &[Tensor]) -> Result<AddressTable> {
     let addresses: Vec<u64> = tensors.iter().map(|tensor| tensor.address().unwrap_or(0)).collect();
     let pointers = store_bytes(launcher, bytemuck::cast_slice(&addresses))?;
-    let maps = match tensors.first().map(Tensor::shape) {
-        Some(&[n, k]) if has_tensor_maps(tensors) => Some(PassMaps {
-            fprop: store_maps(launcher, Pass::Fprop, tensors, n, k)?,
-            dgrad: store_maps(launcher, Pass::Dgrad, tensors, n, k)?,
+    let maps = match (tensors.first().map(Tensor::shape), launcher.kernels()) {
+        (Some(&[n, k]), Some(target)) if has_tensor_maps(tensors) => Some(PassMaps {
+            fprop: store_maps(launcher, target, Pass::Fprop, tensors, [1, n, k])?,
+            dgrad: store_maps(launcher, target, Pass::Dgrad, tensors, [1, n, k])?,
         }),
         _ => None,
     };
@@ -27,18 +27,18 @@ fn store_bytes(launcher: &dyn Launcher, bytes: &[u8]) -> Result<Memory> {
     Ok(memory)
 }
 
-/// `TensorMap[groups]` of discrete weights `[n, k]`.
+/// `TensorMap[groups]` of discrete weights, each of which has this shape.
 fn store_maps(
     launcher: &dyn Launcher,
+    target: KernelTarget,
     pass: Pass,
     tensors: &[Tensor],
-    n: usize,
-    k: usize,
+    shape: [usize; 3],
 ) -> Result<Memory> {
     let mut words = Vec::with_capacity(16 * tensors.len());
     for tensor in tensors {
         let address = tensor.address().unwrap_or(0);
-        let map = launcher.encode(&weight_map(pass, address, tensor.dtype(), n, k, 1)?)?;
+        let map = launcher.encode(&weight_map(target, pass, address, tensor.dtype(), shape))?;
         words.extend(map.0);
     }
     store_bytes(launcher, bytemuck::cast_slice(&words))

@@ -27,7 +27,7 @@ pub use self::emulated::EmulatorOptions;
 pub(crate) use self::map::MapDescriptor;
 use crate::error::{Error, Result};
 use crate::launch::Launches;
-use crate::plan::{Operands, Plan};
+use crate::plan::{KernelTarget, Operands, Plan};
 use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// A place in memory: the allocation and a byte offset.
@@ -113,6 +113,8 @@ pub(crate) trait Launcher: Queue {
 
     /// The device of the queue.
     fn device_id(&self) -> DeviceId;
+    /// Which kernels the device runs; `None` if none are compiled for it.
+    fn kernels(&self) -> Option<KernelTarget>;
 
     /// The number that [`DeviceMemory::note_use`](crate::tensor::DeviceMemory::note_use) takes.
     fn queue_number(&self) -> u64;

@@ -179,11 +179,23 @@ impl Case {
 
     /// Tensor copies need multiples of 8.
     fn gpu_refusal(&self) -> Option<&'static str> {
+        (self.asks_for_tensor_cores() && self.is_ragged())
+            .then_some("features are no multiples of 8")
+    }
+
+    /// Whether a GPU computes products of the case on tensor cores.
+    pub(super) fn multiplies_on_tensor_cores(&self) -> bool {
+        self.asks_for_tensor_cores() && !self.is_ragged()
+    }
+
+    fn asks_for_tensor_cores(&self) -> bool {
         let product = !matches!(self.operation, Operation::Dbias | Operation::Dscales);
         let copies = product && self.input != DType::F32 && self.kernel == KernelChoice::Auto;
-        let rows = self.rows.splits().iter().sum::<usize>() + self.tail;
-        let ragged = !self.in_features.is_multiple_of(8) || !self.out_features.is_multiple_of(8);
-        (copies && rows > 0 && ragged).then_some("features are no multiples of 8")
+        copies && self.rows.splits().iter().sum::<usize>() + self.tail > 0
+    }
+
+    fn is_ragged(&self) -> bool {
+        !self.in_features.is_multiple_of(8) || !self.out_features.is_multiple_of(8)
     }
 
     /// Sets what the operation does not use to the plain value, so that names do not lie.

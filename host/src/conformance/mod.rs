@@ -17,6 +17,7 @@ mod oracle;
 mod pairwise;
 mod rows;
 mod run;
+mod turns;
 
 pub use self::cases::{
     BiasCase, Case, Factors, Layout, Operation, SEED, SplitSource, all_cases, selected_cases,
@@ -30,6 +31,8 @@ pub use self::low_precision::{
 };
 pub use self::rows::RowPattern;
 pub use self::run::{Outcome, run_case, run_case_once};
+pub use self::turns::KernelsOf;
+use self::turns::Turns;
 use crate::backend::Device;
 #[cfg(feature = "emulator")]
 use crate::backend::EmulatorOptions;
@@ -37,17 +40,32 @@ use crate::backend::EmulatorOptions;
 /// An engine, or why it cannot run here.
 #[derive(Debug)]
 pub struct Engine {
-    /// `cpu`, `emulated-sm_90a` or `cuda`.
+    /// `cpu`, `emulated-sm_90a`, `emulated-sm_100a` or `cuda`.
     pub name: &'static str,
     /// The device, or the reason for which its cases are skipped.
     pub device: Result<Device, String>,
     /// Makes the device of the case with this number; without it all cases share `device`.
     device_of: Option<fn(usize) -> Result<Device, String>>,
+    /// What `cargo test` has time for.
+    turns: Turns,
 }
 
 impl Engine {
     fn shared(name: &'static str, device: Result<Device, String>) -> Self {
-        Self { name, device, device_of: None }
+        Self { name, device, device_of: None, turns: Turns::ALL }
+    }
+
+    /// Whether the engine has the kernels that a case runs; false only while an architecture lacks
+    /// products.
+    pub fn has(&self, kernels: KernelsOf) -> bool {
+        let target = self.device.as_ref().ok().and_then(|device| device.target().kernels());
+        target.is_none_or(|target| kernels.are_compiled(target))
+    }
+
+    /// Whether `cargo test` runs the case with this number in its list. Emulated Hopper runs every
+    /// case; emulated Blackwell [`BLACKWELL_TURNS`], and every one in `grouped-linear verify`.
+    pub fn takes(&self, number: usize, kernels: KernelsOf) -> bool {
+        self.turns.takes(number, kernels)
     }
 
     /// The device for the case with this number. On the emulated GPU every case has a machine of
@@ -67,6 +85,12 @@ impl Engine {
 /// Seeds of the emulated GPU's scheduler.
 pub const SCHEDULER_SEEDS: [u64; 5] = [1, 2, 3, 5, 8];
 
+/// The cases that emulated Blackwell runs in `cargo test`: of its own products one of two, of the
+/// kernels that Hopper runs in full one of eight. Neither number has a divisor in common with that
+/// of the seeds.
+#[cfg(feature = "emulator")]
+const BLACKWELL_TURNS: Turns = Turns { own: 2, shared: 8 };
+
 /// Every engine of this version.
 pub fn engines() -> Vec<Engine> {
     let cuda = Device::cuda(0).map_err(|error| error.to_string()).and_then(|device| {
@@ -77,18 +101,37 @@ pub fn engines() -> Vec<Engine> {
     });
     let mut engines = vec![Engine::shared("cpu", Ok(Device::cpu()))];
     #[cfg(feature = "emulator")]
-    engines.push(Engine {
-        name: "emulated-sm_90a",
-        device: emulated(0),
-        device_of: Some(emulated),
-    });
+    engines.extend([
+        Engine {
+            name: "emulated-sm_90a",
+            device: emulated_hopper(0),
+            device_of: Some(emulated_hopper),
+            turns: Turns::ALL,
+        },
+        Engine {
+            name: "emulated-sm_100a",
+            device: emulated_blackwell(0),
+            device_of: Some(emulated_blackwell),
+            turns: BLACKWELL_TURNS,
+        },
+    ]);
     engines.push(Engine::shared("cuda", cuda));
     engines
 }
 
 #[cfg(feature = "emulator")]
-fn emulated(case: usize) -> Result<Device, String> {
-    let mut options = EmulatorOptions::new(ptx_emulator::Arch::Sm90a);
+fn emulated_hopper(case: usize) -> Result<Device, String> {
+    emulated(ptx_emulator::Arch::Sm90a, case)
+}
+
+#[cfg(feature = "emulator")]
+fn emulated_blackwell(case: usize) -> Result<Device, String> {
+    emulated(ptx_emulator::Arch::Sm100a, case)
+}
+
+#[cfg(feature = "emulator")]
+fn emulated(arch: ptx_emulator::Arch, case: usize) -> Result<Device, String> {
+    let mut options = EmulatorOptions::new(arch);
     options.seed = SCHEDULER_SEEDS[case % SCHEDULER_SEEDS.len()];
     Device::emulated_with(options).map_err(|error| error.to_string())
 }

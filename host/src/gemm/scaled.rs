@@ -5,13 +5,15 @@ use grouped_linear_kernels::abi::GemmArgs;
 use grouped_linear_kernels::abi::scaled::{
     A_SCALE_BOX, B_SCALE_BOX, OperandScales, ScaledGemmArgs,
 };
-use grouped_linear_kernels::variants::{Role, Tile};
 
+use super::boxes::{self, Lines, box_lines, fp8, sixteen};
 use super::{NO_MAP, check_alignment, exact_maps, output_map, plain_args};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
-use crate::plan::{LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands, ScaledGemmProblem};
+use crate::plan::{
+    KernelTarget, LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands, ScaledGemmProblem,
+};
 use crate::recipe::{Blocks, Format, Scope};
 use crate::tensor::{DType, Direction, Form, QuantizedCopy, QuantizedSpec, SourceShape};
 
@@ -35,17 +37,17 @@ pub(crate) fn prepare(
     };
     let row = kernel.row()?;
     let plain = plain_args(&problem.unscaled(), operands.bias, operands.bias_row_scales, table);
-    match kernel.role {
-        Role::GemmFp8(_) => {}
-        Role::GemmSm90(..) => {
-            let args = exact_args(launcher, problem, operands, plain)?;
-            return launches.push(row, kernel.grid, bytes_of(&args));
-        }
-        // Nothing is multiplied where there are no tokens, and no operand is read.
-        _ => return launches.push(row, kernel.grid, bytes_of(&plain)),
+    if let Some((target, _)) = sixteen(kernel.role) {
+        let args = exact_args(launcher, target, problem, operands, plain)?;
+        return launches.push(row, kernel.grid, bytes_of(&args));
     }
+    let Some(target) = fp8(kernel.role) else {
+        // Nothing is multiplied where there are no tokens, and no operand is read.
+        return launches.push(row, kernel.grid, bytes_of(&plain));
+    };
     check_alignment(&operands.d, operands.bias)?;
-    let Tile { m, n, .. } = row.tile;
+    let [a_box, b_box] =
+        [boxes::Side::Left, boxes::Side::Right].map(|side| box_lines(target, side, Lines::Outer));
     let (a, b) = (operands.a_side(problem.pass), operands.b_side(problem.pass));
     let map = |side: &Side<'_>, lines| launcher.encode(&side.data_map(lines));
     let scale_map = |side: &Side<'_>, length| match side.spec.format {
@@ -54,7 +56,13 @@ pub(crate) fn prepare(
     };
     let (d_map, has_d_map) = output_map(launcher, &problem.unscaled(), &operands.d)?;
     let args = ScaledGemmArgs {
-        gemm: GemmArgs { a_map: map(&a, m)?, b_map: map(&b, n)?, d_map, has_d_map, ..plain },
+        gemm: GemmArgs {
+            a_map: map(&a, a_box)?,
+            b_map: map(&b, b_box)?,
+            d_map,
+            has_d_map,
+            ..plain
+        },
         a_scale_map: scale_map(&a, A_SCALE_BOX)?,
         b_scale_map: scale_map(&b, B_SCALE_BOX)?,
         a_scales: a.scales(),
@@ -66,6 +74,7 @@ pub(crate) fn prepare(
 /// Arguments of a product of exact numbers.
 fn exact_args(
     launcher: &dyn Launcher,
+    target: KernelTarget,
     problem: &ScaledGemmProblem,
     operands: &ScaledGemmOperands<'_>,
     plain: GemmArgs,
@@ -73,7 +82,8 @@ fn exact_args(
     check_all_exact(problem.pass, operands)?;
     check_alignment(&operands.d, operands.bias)?;
     let unscaled = problem.unscaled();
-    let (a_map, b_map) = exact_maps(launcher, &unscaled, &operands.a.data, &operands.b.data)?;
+    let (a_map, b_map) =
+        exact_maps(launcher, target, &unscaled, &operands.a.data, &operands.b.data)?;
     let (row_scales, row_scale_factor) = match (problem.a, &operands.a.amax) {
         (Format::Nvfp4(format), Some(amax)) if format.scope == Scope::Row => {
             (amax.address().unwrap_or(0), format.amax_factor())

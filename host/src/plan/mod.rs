@@ -8,6 +8,8 @@ mod overlaps;
 mod problem;
 mod quantize;
 mod scaled;
+mod target;
+mod tensor_cores;
 
 use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
 pub use grouped_linear_kernels::variants::Role;
@@ -27,36 +29,12 @@ pub use self::problem::{
 };
 pub use self::quantize::{QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem};
 pub use self::scaled::ScaledGemmProblem;
+pub use self::target::{GpuTarget, Target};
+pub(crate) use self::target::{KernelTarget, capability};
 use crate::error::{Error, Result};
 
 /// The most groups of one operation.
 pub const MAX_GROUPS: usize = abi::MAX_GROUPS as usize;
-
-/// What a plan must know of the device that will carry it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
-    /// The GPU; `None` for the CPU reference.
-    pub gpu: Option<GpuTarget>,
-}
-
-/// What a plan must know of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GpuTarget {
-    /// Compute capability, major and minor.
-    pub compute_capability: (u32, u32),
-    /// Streaming multiprocessors: persistent kernels run one block on each.
-    pub multiprocessors: u32,
-}
-
-impl Target {
-    /// The CPU reference.
-    pub const CPU: Self = Self { gpu: None };
-
-    /// Whether tensor-core kernels are shipped for the device.
-    pub fn tensor_cores(&self) -> bool {
-        self.gpu.is_some_and(|gpu| gpu.compute_capability == (9, 0))
-    }
-}
 
 /// One operation, decided: which kernels run, on which grids, with how much scratch memory.
 ///
@@ -149,17 +127,11 @@ impl Plan {
         let Some(gpu) = target.gpu else {
             return Ok(Self { problem, launch: None });
         };
-        if !target.tensor_cores() {
-            let (major, minor) = gpu.compute_capability;
-            return Err(Error::unsupported(format!(
-                "the kernels of this version are compiled for compute capability 9.0 (Hopper), \
-                 this GPU has {major}.{minor}; use Device::cpu()"
-            )));
-        }
+        gpu.kernels()?;
         let launch = match &problem {
-            Problem::Gemm(gemm) => gemm_launch(gemm, gemm.role()?, 1, gpu)?,
+            Problem::Gemm(gemm) => gemm_launch(gemm, gemm.role(gpu)?, 1, gpu)?,
             Problem::ScaledGemm(scaled) => {
-                gemm_launch(&scaled.unscaled(), scaled.role()?, scaled.row_align(), gpu)?
+                gemm_launch(&scaled.unscaled(), scaled.role(gpu)?, scaled.row_align(), gpu)?
             }
             Problem::Quantize(quantize) => quantize.launch(gpu)?,
             Problem::UpdateScales(update) => update.launch()?,
@@ -188,11 +160,12 @@ fn gemm_launch(
     row_align: u32,
     gpu: GpuTarget,
 ) -> Result<LaunchPlan> {
-    let tile = row(role)?.tile;
+    let kernel = row(role)?;
+    let tile = kernel.tile;
     let (m, n, _) = problem.extents();
     let tiles = tile_bound(problem, tile)?;
     let writes = m.unwrap_or(problem.rows) > 0 && n > 0;
-    let grid = [tiles.min(u64::from(gpu.multiprocessors)) as u32, 1];
+    let grid = [persistent_blocks(kernel, tiles, gpu), 1];
     let workspace = workspace(problem.groups, 0);
     Ok(LaunchPlan {
         kernel: writes.then_some(PlannedKernel { role, grid }),
@@ -202,6 +175,15 @@ fn gemm_launch(
         row_align,
         workspace,
     })
+}
+
+/// Blocks that walk over tiles, of which each cluster makes one at a time: as many clusters as there
+/// are tiles, or as the multiprocessors hold.
+fn persistent_blocks(kernel: &Kernel, tiles: u64, gpu: GpuTarget) -> u32 {
+    let cluster = kernel.cluster.max(1);
+    let held = gpu.multiprocessors / cluster * kernel.blocks_per_multiprocessor();
+    // A cluster that does not fit is for the launch to refuse, not to leave out.
+    tiles.min(u64::from(held.max(1))) as u32 * cluster
 }
 
 /// The most output tiles that any splits can give: each group wastes less than one tile of rows.
@@ -290,4 +272,31 @@ fn workspace(groups: usize, partial_bytes: usize) -> WorkspaceMap {
 
 fn row(role: Role) -> Result<&'static Kernel> {
     PlannedKernel { role, grid: [0, 0] }.row()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_whole_and_no_more_than_multiprocessors_hold() {
+        let Some(alone) = kernel(Role::GemmSimt(abi::ElementType::F32)) else {
+            panic!("the table has a readable kernel")
+        };
+        let pair = Kernel { cluster: 2, ..*alone };
+        for (kernel, tiles, multiprocessors, blocks) in [
+            (alone, 1, 132, 1),
+            (alone, 500, 132, 132),
+            (&pair, 1, 148, 2),
+            (&pair, 73, 148, 146),
+            (&pair, 500, 148, 148),
+            (&pair, 500, 5, 4),
+            (&pair, 500, 1, 2),
+            (&pair, 0, 4, 0),
+        ] {
+            let gpu = GpuTarget { compute_capability: (10, 0), multiprocessors };
+            let found = persistent_blocks(kernel, tiles, gpu);
+            assert_eq!(found, blocks, "{tiles} tiles on {multiprocessors}, {}", kernel.cluster);
+        }
+    }
 }

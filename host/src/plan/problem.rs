@@ -4,8 +4,8 @@ pub use grouped_linear_kernels::abi::Pass;
 use grouped_linear_kernels::variants::Role;
 
 use super::{
-    DequantizeProblem, MAX_GROUPS, PadProblem, QuantizeProblem, ScaledGemmProblem, SwizzleProblem,
-    UpdateScalesProblem,
+    DequantizeProblem, GpuTarget, MAX_GROUPS, PadProblem, QuantizeProblem, ScaledGemmProblem,
+    SwizzleProblem, UpdateScalesProblem,
 };
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Direction, TensorSpec};
@@ -285,7 +285,7 @@ impl GemmProblem {
     }
 
     /// The kernel that computes the product on a GPU.
-    pub(super) fn role(&self) -> Result<Role> {
+    pub(super) fn role(&self, gpu: GpuTarget) -> Result<Role> {
         let element = self
             .input
             .element_type()
@@ -302,7 +302,7 @@ impl GemmProblem {
                  {k} and {n} were given; pad them, or ask for KernelChoice::Simt"
             )));
         }
-        Ok(Role::GemmSm90(self.pass, element))
+        self.sixteen_role(element, gpu)
     }
 }
 

@@ -5,13 +5,14 @@ use grouped_linear_kernels::abi::quantize::ROW_BLOCK;
 use grouped_linear_kernels::abi::scaled::Scaling;
 use grouped_linear_kernels::variants::{Fp8Gemm, Role};
 
+use super::GpuTarget;
 use super::problem::{BiasKind, GemmProblem, KernelChoice, Pass, check_float};
 use crate::error::{Error, Result};
 use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::DType;
 
 /// A grouped product of quantized operands: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where
-/// an operand's element is its number times its scales. On Hopper FP8 is multiplied as it is, MXFP8 and
+/// an operand's element is its number times its scales. On a GPU FP8 is multiplied as it is, MXFP8 and
 /// NVFP4 in BF16, as exact numbers ([`Form::Exact`](crate::Form::Exact)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaledGemmProblem {
@@ -132,19 +133,20 @@ impl ScaledGemmProblem {
     }
 
     /// The kernel that computes the product on a GPU.
-    pub(super) fn role(&self) -> Result<Role> {
+    pub(super) fn role(&self, gpu: GpuTarget) -> Result<Role> {
         let Self { pass, a, b, accumulation, .. } = *self;
         // Without rows there is nothing for a tensor map to describe, and nothing to multiply.
         if self.rows == 0 {
-            return GemmProblem { kernel: KernelChoice::Simt, ..self.unscaled() }.role();
+            return GemmProblem { kernel: KernelChoice::Simt, ..self.unscaled() }.role(gpu);
         }
         let (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) = (a, b) else {
-            return self.unscaled().role();
+            return self.unscaled().role(gpu);
         };
         let ragged = if pass == Pass::Wgrad { Ragged::Reduction } else { Ragged::Rows };
         let element = dtype
             .element_type()
             .ok_or_else(|| Error::dtype("left operand", dtype, "e4m3 or e5m2"))?;
-        Ok(Role::GemmFp8(Fp8Gemm { ragged, a: element, scaling: Scaling { a, b, accumulation } }))
+        let scaling = Scaling { a, b, accumulation };
+        self.unscaled().fp8_role(Fp8Gemm { ragged, a: element, scaling }, gpu)
     }
 }

@@ -14,7 +14,8 @@ use super::stream_core::StreamCore;
 use crate::backend::device::DeviceBackend;
 use crate::backend::{DeviceId, DeviceInfo, DeviceKind, Queue, lock, next_queue_number};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{GpuTarget, Target};
+use crate::plan::{GpuTarget, KernelTarget, Target};
+use crate::ptx;
 
 /// A GPU in use. It stays open for the life of the process: to open it again would mean to compile
 /// its modules again, and a destructor at exit would run when the driver is already gone.
@@ -100,6 +101,15 @@ impl Context {
 
     pub(super) fn handle(&self) -> CuContext {
         self.handle
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Which kernels the GPU runs.
+    pub(super) fn kernels(&self) -> Result<KernelTarget> {
+        self.target.gpu.ok_or_else(|| Error::invalid("the CPU loads no kernels"))?.kernels()
     }
 
     pub(super) fn id(&self) -> DeviceId {
@@ -290,7 +300,17 @@ fn describe(driver: &Driver, device: i32, ordinal: u32) -> Result<(DeviceInfo, T
         memory_bytes: Some(bytes as u64),
         driver: Some(driver.version()),
     };
-    Ok((info, Target { gpu: Some(GpuTarget { compute_capability, multiprocessors }) }))
+    let target = Target { gpu: Some(GpuTarget { compute_capability, multiprocessors }) };
+    check_driver(driver, &info, target)?;
+    Ok((info, target))
+}
+
+/// Refuses a driver too old for the PTX of this GPU. What other GPUs need is of no concern here.
+fn check_driver(driver: &Driver, info: &DeviceInfo, target: Target) -> Result<()> {
+    let needed = target.kernels().and_then(ptx::minimum_cuda).unwrap_or(0);
+    driver.check_version(needed, || {
+        format!("older ones cannot compile the kernels for {}", info.name)
+    })
 }
 
 /// The device as the rest of the library sees it.

@@ -10,7 +10,7 @@ use super::ffi::{
     CuStream, CuTensorMap, KernelNodeParams, LaunchConfig, MemPoolProps, code,
 };
 use crate::error::{Error, Kind, Result};
-use crate::ptx::MINIMUM_CUDA;
+use crate::ptx;
 
 /// Names under which the driver's library is found, best first.
 const LIBRARIES: &[&str] =
@@ -191,8 +191,10 @@ impl Driver {
             return Err(Kind::NoDriver(reason).into());
         }
         let version = version.unsigned_abs();
-        let needed = spell(MINIMUM_CUDA);
-        if version < MINIMUM_CUDA {
+        // What a GPU needs beyond that is asked when it is opened.
+        let least = ptx::minimum_cuda_of_all();
+        let needed = spell(least);
+        if version < least {
             let why = "older ones cannot compile the kernels".to_string();
             return Err(Kind::OldDriver { found: spell(version), needed, why }.into());
         }
@@ -206,6 +208,15 @@ impl Driver {
         // SAFETY: `cuInit` takes no pointers; flags must be 0.
         unsafe { driver.init(0)? };
         Ok(driver)
+    }
+
+    /// Refuses the driver if it is older than a CUDA version, as `cuDriverGetVersion` reports it.
+    pub(super) fn check_version(&self, needed: u32, why: impl FnOnce() -> String) -> Result<()> {
+        if self.version >= needed {
+            return Ok(());
+        }
+        let (found, needed) = (spell(self.version), spell(needed));
+        Err(Kind::OldDriver { found, needed, why: why() }.into())
     }
 
     /// CUDA version that the driver supports, major and minor.

@@ -47,7 +47,7 @@ pub struct KernelReport {
     pub max_threads: u32,
 }
 
-/// Loads every kernel module on a GPU and reports what the driver made of it.
+/// Loads every kernel module that a GPU runs and reports what the driver made of it.
 ///
 /// ```no_run
 /// let device = grouped_linear::Device::cuda(0)?;
@@ -58,11 +58,12 @@ pub struct KernelReport {
 /// ```
 ///
 /// # Errors
-/// The device is no GPU, or the driver cannot load a module.
+/// The device is no GPU, or one without kernels, or the driver cannot load a module.
 pub fn cuda_modules(device: &Device) -> Result<Vec<ModuleReport>> {
     let context = cuda_context(device)?;
+    let target = context.kernels()?;
     let mut reports: Vec<ModuleReport> = Vec::new();
-    for kernel in KERNELS {
+    for kernel in KERNELS.iter().filter(|kernel| kernel.runs_on(target)) {
         let report = context.modules().report(context, kernel)?;
         match reports.iter_mut().find(|module| module.name == kernel.module) {
             Some(module) => module.kernels.push(report),
@@ -183,9 +184,7 @@ impl Modules {
 
 /// Has the driver compile the embedded PTX.
 fn load(context: &'static Context, name: &'static str) -> Result<CuModule> {
-    let embedded = ptx::module(name).ok_or_else(|| {
-        Error::unsupported(format!("this build embeds no PTX module named {name}"))
-    })?;
+    let embedded = ptx::module(context.kernels()?, name)?;
     let image = terminated(name, embedded.ptx)?;
     let driver = context.bind()?;
     let (mut info, mut errors) = (vec![0u8; LOG_BYTES], vec![0u8; LOG_BYTES]);

@@ -20,7 +20,7 @@ use crate::backend::{
 };
 use crate::error::{Error, Result};
 use crate::launch::{Launch, Launches};
-use crate::plan::{Operands, Plan};
+use crate::plan::{KernelTarget, Operands, Plan};
 use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// Up to this size a copy from pageable memory is complete for the host when the call returns: the
@@ -238,6 +238,10 @@ impl Launcher for CudaStream {
 
     fn device_id(&self) -> DeviceId {
         self.0.context().id()
+    }
+
+    fn kernels(&self) -> Option<KernelTarget> {
+        self.0.context().target().kernels()
     }
 
     fn queue_number(&self) -> u64 {

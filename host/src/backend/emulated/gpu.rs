@@ -12,7 +12,7 @@ use super::EmulatorOptions;
 use super::graph::Capture;
 use crate::backend::{DeviceId, DeviceInfo, DeviceKind, lock};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{GpuTarget, Target};
+use crate::plan::{GpuTarget, KernelTarget, Target, capability};
 use crate::ptx;
 
 /// From one operation's seed to the next: odd, so that a device repeats none; large, so that small
@@ -25,7 +25,7 @@ const SEED_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 /// `captures` may be held while `running` is taken, never the other way round.
 pub(super) struct Gpu {
     info: DeviceInfo,
-    target: Target,
+    gpu_target: GpuTarget,
     arch: Arch,
     replaced_modules: Vec<(String, String)>,
     running: Mutex<Running>,
@@ -86,7 +86,7 @@ impl Gpu {
         };
         Ok(Self {
             info,
-            target: Target { gpu: Some(GpuTarget { compute_capability, multiprocessors }) },
+            gpu_target: GpuTarget { compute_capability, multiprocessors },
             arch,
             replaced_modules: options.replaced_modules,
             running: Mutex::new(Running { machine, seed, modules: Vec::new(), failure: None }),
@@ -99,7 +99,7 @@ impl Gpu {
     }
 
     pub(super) fn target(&self) -> Target {
-        self.target
+        Target { gpu: Some(self.gpu_target) }
     }
 
     pub(super) fn arch(&self) -> Arch {
@@ -200,9 +200,8 @@ impl Gpu {
         if let Some((_, text)) = self.replaced_modules.iter().find(|(known, _)| known == name) {
             return Ok((text, "replaced"));
         }
-        ptx::module(name).map(|module| (module.ptx, module.origin)).ok_or_else(|| {
-            Error::unsupported(format!("this build embeds no PTX module named {name}"))
-        })
+        let module = ptx::module(self.gpu_target.kernels()?, name)?;
+        Ok((module.ptx, module.origin))
     }
 }
 
@@ -259,8 +258,8 @@ fn report(error: &dyn std::error::Error) -> String {
 
 fn compute_capability(arch: Arch) -> Result<(u32, u32)> {
     match arch {
-        Arch::Sm90a => Ok((9, 0)),
-        Arch::Sm100a => Ok((10, 0)),
+        Arch::Sm90a => Ok(capability(KernelTarget::Sm90a)),
+        Arch::Sm100a => Ok(capability(KernelTarget::Sm100a)),
         other => Err(Error::unsupported(format!("GPUs of {other} cannot be emulated yet"))),
     }
 }

@@ -18,7 +18,7 @@ use crate::backend::{
 };
 use crate::error::{Error, Result};
 use crate::launch::Launches;
-use crate::plan::{Operands, Plan};
+use crate::plan::{KernelTarget, Operands, Plan};
 use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// The least scratch memory that a graph can use, as on a GPU.
@@ -258,6 +258,10 @@ impl Launcher for EmulatedQueue {
 
     fn device_id(&self) -> DeviceId {
         self.gpu.info().id
+    }
+
+    fn kernels(&self) -> Option<KernelTarget> {
+        self.gpu.target().kernels()
     }
 
     fn queue_number(&self) -> u64 {

@@ -13,9 +13,11 @@ use super::gpu::Gpu;
 use super::queue::EmulatedQueue;
 use crate::backend::{Launcher, Queue};
 use crate::error::{Error, Result};
+use crate::functional::{self, CastArgs};
 use crate::launch::Launches;
-use crate::tensor::{DType, Memory, Tensor};
-use crate::{Device, Stream, interop};
+use crate::plan::KernelTarget;
+use crate::tensor::{DType, GroupedTensor, Memory, ParamLayout, Tensor};
+use crate::{Device, Stream, interop, ptx};
 
 fn setup_kernel() -> &'static Kernel {
     kernel(Role::PointerSetup).expect("a row of the kernel table")
@@ -308,10 +310,38 @@ fn raw_handles_of_emulated_devices_are_refused() -> Result<()> {
     Ok(())
 }
 
+fn cast_into(stream: &Stream, values: &[f32], destination: &mut Tensor) -> Result<()> {
+    let shape = [values.len()];
+    let source = GroupedTensor::from_slice(stream, ParamLayout::Packed, 1, &shape, values)?;
+    functional::cast(stream, &CastArgs { source: &source, skip: None }, destination)
+}
+
 #[test]
-fn kernels_of_another_architecture_are_not_planned() -> Result<()> {
-    let stream = Device::emulated(Arch::Sm100a)?.stream()?;
-    assert_eq!(stream.device().info().compute_capability, Some((10, 0)));
-    assert!(!stream.device().target().tensor_cores());
+fn each_architecture_runs_its_own_modules() -> Result<()> {
+    for (arch, capability) in [(Arch::Sm90a, (9, 0)), (Arch::Sm100a, (10, 0))] {
+        let device = Device::emulated(arch)?;
+        assert_eq!(device.info().compute_capability, Some(capability));
+        assert!(device.info().name.contains(arch.name()), "{}", device.info().name);
+        assert!(device.target().tensor_cores());
+        let stream = device.stream()?;
+        let values = [1.0, -2.5, 0.3];
+        let mut cast = Tensor::from_f32(&stream, &[1, 3], DType::Bf16, &[0.0; 3])?;
+        cast_into(&stream, &values, &mut cast)?;
+        stream.synchronize()?;
+        assert_eq!(cast.to_f32(&stream)?, [1.0, -2.5, 0.300_781_25]);
+    }
+    Ok(())
+}
+
+#[test]
+fn modules_of_another_architecture_are_not_loaded() -> Result<()> {
+    let mut options = EmulatorOptions::new(Arch::Sm90a);
+    let blackwell = ptx::module(KernelTarget::Sm100a, "quantize")?;
+    options.replaced_modules = vec![("quantize".to_owned(), blackwell.ptx.to_owned())];
+    let stream = Device::emulated_with(options)?.stream()?;
+    let mut cast = Tensor::from_f32(&stream, &[1, 1], DType::Bf16, &[0.0])?;
+    let refused = cast_into(&stream, &[1.0], &mut cast);
+    let text = refused.expect_err("another architecture").to_string();
+    assert!(text.contains("sm_100a"), "{text}");
     Ok(())
 }

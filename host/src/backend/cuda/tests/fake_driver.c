@@ -12,6 +12,12 @@ typedef struct { int number, done; Stream *stream; } Event;
 typedef struct { unsigned id, pad, value[16]; } Attribute;
 typedef struct { unsigned grid[3], block[3], shared; Stream *stream; Attribute *attrs; unsigned count; } Config;
 
+#ifndef MAJOR
+#define MAJOR 9
+#endif
+#ifndef MINOR
+#define MINOR 0
+#endif
 #ifndef VERSION
 #define VERSION 13000
 #endif
@@ -56,7 +62,7 @@ int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGetName(char *name, int length, int device) { (void)device; strncpy(name, "Fake GPU", length); return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
-    *value = attribute == 16 ? 132 : attribute == 75 ? 9 : attribute == 76 ? 0 : 1;
+    *value = attribute == 16 ? 132 : attribute == 75 ? MAJOR : attribute == 76 ? MINOR : 1;
     return 0;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = (size_t)1 << 37; return 0; }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use super::super::context::Context;
 use super::super::driver::Driver;
 use super::fake::{compile, compile_driver};
 use crate::error::Error;
-use crate::ptx::MINIMUM_CUDA;
+use crate::plan::KernelTarget;
+use crate::ptx::{minimum_cuda, minimum_cuda_of_all};
 
 fn spelled(version: u32) -> String {
     format!("CUDA {}.{}", version / 1000, version % 1000 / 10)
@@ -35,12 +37,13 @@ fn another_library_is_no_driver_and_the_function_is_named() {
 #[test]
 fn an_old_driver_is_called_old_before_anything_is_missed() {
     let source = "int cuDriverGetVersion(int *v) { *v = VERSION; return 0; }";
-    let version = format!("VERSION={}", MINIMUM_CUDA - 10);
+    let least = minimum_cuda_of_all();
+    let version = format!("VERSION={}", least - 10);
     let built = compile("old", source, &[&version]);
     let error = refusal(&built.path);
     assert!(error.is_unsupported() && !error.is_no_driver());
-    let (text, needed) = (error.to_string(), spelled(MINIMUM_CUDA));
-    assert!(text.contains(&spelled(MINIMUM_CUDA - 10)) && text.contains(&needed), "{text}");
+    let (text, needed) = (error.to_string(), spelled(least));
+    assert!(text.contains(&spelled(least - 10)) && text.contains(&needed), "{text}");
 }
 
 #[test]
@@ -50,7 +53,7 @@ fn a_new_driver_without_a_function_names_it() {
     let built = compile("partial", source, &[]);
     let error = refusal(&built.path);
     assert!(error.is_unsupported() && !error.is_no_driver());
-    let (text, needed) = (error.to_string(), spelled(MINIMUM_CUDA));
+    let (text, needed) = (error.to_string(), spelled(minimum_cuda_of_all()));
     assert!(text.contains("the function cuGetErrorName") && text.contains(&needed), "{text}");
     assert!(text.contains("CUDA 13.0"), "{text}");
 }
@@ -72,10 +75,42 @@ fn codes_of_initialisation_are_told_apart() {
 
 #[test]
 fn the_oldest_driver_allowed_is_taken() {
-    let built = compile_driver("oldest", &[&format!("VERSION={MINIMUM_CUDA}")]);
+    let least = minimum_cuda_of_all();
+    let built = compile_driver("oldest", &[&format!("VERSION={least}")]);
     let driver = Driver::load_from(&built.path).expect("the minimum is enough");
-    assert_eq!(driver.version(), (MINIMUM_CUDA / 1000, MINIMUM_CUDA % 1000 / 10));
+    assert_eq!(driver.version(), (least / 1000, least % 1000 / 10));
     assert_eq!(driver.device_count().expect("a count"), 1);
+}
+
+/// Opens the GPU of a fake driver of this version, a GPU of this capability.
+fn opened(name: &str, version: u32, (major, minor): (u32, u32)) -> Result<&'static Context, Error> {
+    let defines = [("VERSION", version), ("MAJOR", major), ("MINOR", minor)]
+        .map(|(name, value)| format!("{name}={value}"));
+    let built = compile_driver(name, &defines.each_ref().map(String::as_str));
+    let driver = Driver::load_from(&built.path).expect("the fake driver loads");
+    Context::open(Box::leak(Box::new(driver)), 0)
+}
+
+#[test]
+fn each_gpu_asks_for_the_driver_of_its_own_kernels() {
+    let hopper = minimum_cuda(KernelTarget::Sm90a).expect("kernels for Hopper");
+    let blackwell = minimum_cuda(KernelTarget::Sm100a).expect("kernels for Blackwell");
+    assert!(hopper < blackwell, "{hopper} {blackwell}");
+    let context = opened("hopper", hopper, (9, 0)).expect("Blackwell's driver is not needed");
+    assert_eq!(context.kernels().ok(), Some(KernelTarget::Sm90a));
+    let context = opened("blackwell", blackwell, (10, 0)).expect("the minimum is enough");
+    assert_eq!(context.kernels().ok(), Some(KernelTarget::Sm100a));
+
+    let error = opened("old_blackwell", blackwell - 10, (10, 0)).expect_err("an old driver");
+    assert!(error.is_unsupported() && !error.is_no_driver());
+    let text = error.to_string();
+    assert!(text.contains(&spelled(blackwell - 10)), "{text}");
+    assert!(text.contains(&spelled(blackwell)) && text.contains("Fake GPU"), "{text}");
+
+    // Without kernels a GPU still holds tensors; whoever plans work for it is told.
+    let context = opened("ada", hopper, (8, 9)).expect("no kernel needs a newer driver");
+    let refused = context.kernels().expect_err("no kernels");
+    assert!(refused.is_unsupported() && refused.to_string().contains("8.9"), "{refused}");
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! Which tensor-core kernel a role names, and the boxes in which it reads its operands.
+
+use grouped_linear_kernels::variants::{Role, Sm100Gemm, Sm100Product};
+
+use crate::plan::{KernelTarget, Pass};
+
+/// Which operand of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The left one, of the output's rows.
+    Left,
+    /// The right one, of the output's columns.
+    Right,
+}
+
+/// What the lines of an operand in memory are, one of them beside the other in a box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lines {
+    /// Rows or columns of the output; the reduction runs along them (K-major).
+    Outer,
+    /// Steps of the reduction, which rows or columns of the output run along (MN-major).
+    Reduction,
+}
+
+/// Lines of a box; each has 128 bytes, the span of the swizzle. Of the reduction a box has one step
+/// of the ring. Of rows and columns it has what one block reads in a step: the rows of a tile; on
+/// Hopper all 256 columns of a tile; on Blackwell 128, twice for a block alone, once for each block
+/// of a pair, since a pair's blocks read half of the right operand each.
+pub(crate) fn box_lines(target: KernelTarget, side: Side, lines: Lines) -> u32 {
+    match (lines, target, side) {
+        (Lines::Reduction, ..) => 64,
+        (Lines::Outer, KernelTarget::Sm90a, Side::Right) => 256,
+        (Lines::Outer, ..) => 128,
+    }
+}
+
+/// What the lines of an operand in 16 bits are.
+pub(crate) fn sixteen_lines(pass: Pass, side: Side) -> Lines {
+    match (pass, side) {
+        // dY is [rows, N], X is [rows, K], and the rows are summed; W is [N, K], and dgrad sums N.
+        (Pass::Wgrad, _) | (Pass::Dgrad, Side::Right) => Lines::Reduction,
+        (Pass::Fprop, _) | (Pass::Dgrad, Side::Left) => Lines::Outer,
+    }
+}
+
+/// Architecture and pass of a tensor-core product of 16-bit operands.
+pub(crate) fn sixteen(role: Role) -> Option<(KernelTarget, Pass)> {
+    match role {
+        Role::GemmSm90(pass, _) => Some((KernelTarget::Sm90a, pass)),
+        Role::GemmSm100(Sm100Gemm { product: Sm100Product::Sixteen(pass, _), .. }) => {
+            Some((KernelTarget::Sm100a, pass))
+        }
+        _ => None,
+    }
+}
+
+/// Architecture of a tensor-core product of FP8 operands.
+pub(crate) fn fp8(role: Role) -> Option<KernelTarget> {
+    match role {
+        Role::GemmFp8(_) => Some(KernelTarget::Sm90a),
+        Role::GemmSm100(Sm100Gemm { product: Sm100Product::Fp8(_), .. }) => {
+            Some(KernelTarget::Sm100a)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear_kernels::variants::KERNELS;
+
+    use super::*;
+
+    /// The kernel's tile says what a block and a step of its ring have.
+    #[test]
+    fn boxes_are_what_the_kernels_of_the_table_read() {
+        let mut products = 0;
+        for kernel in KERNELS {
+            let Some(target) = sixteen(kernel.role).map(|(target, _)| target).or(fp8(kernel.role))
+            else {
+                continue;
+            };
+            products += 1;
+            assert!(kernel.runs_on(target), "{}", kernel.name);
+            let [left, right] =
+                [Side::Left, Side::Right].map(|side| box_lines(target, side, Lines::Outer));
+            let reduction = box_lines(target, Side::Left, Lines::Reduction);
+            let (tile, blocks) = (kernel.tile, kernel.cluster);
+            assert_eq!(tile.m, left * blocks, "{}", kernel.name);
+            match target {
+                KernelTarget::Sm90a => assert_eq!(tile.n, right, "{}", kernel.name),
+                KernelTarget::Sm100a => assert_eq!(tile.n, 2 * right, "{}", kernel.name),
+            }
+            // 128 bytes of the reduction, whichever way an operand lies.
+            let bytes = if fp8(kernel.role).is_some() { 1 } else { 2 };
+            assert_eq!(tile.k * bytes, 2 * reduction, "{}", kernel.name);
+        }
+        assert!(products >= 26, "{products} products");
+    }
+
+    #[test]
+    fn wgrad_and_the_weights_of_dgrad_are_read_across_the_reduction() {
+        for (pass, left, right) in [
+            (Pass::Fprop, Lines::Outer, Lines::Outer),
+            (Pass::Dgrad, Lines::Outer, Lines::Reduction),
+            (Pass::Wgrad, Lines::Reduction, Lines::Reduction),
+        ] {
+            assert_eq!(sixteen_lines(pass, Side::Left), left);
+            assert_eq!(sixteen_lines(pass, Side::Right), right);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Which kernel multiplies on tensor cores: Hopper's with wgmma, or Blackwell's with tcgen05, of
+//! which one or two blocks make a tile.
+
+use grouped_linear_kernels::abi::ElementType;
+use grouped_linear_kernels::abi::scaled::Scaling;
+use grouped_linear_kernels::variants::{Fp8Gemm, Role, Sm100Gemm, Sm100Product};
+
+use super::problem::{GemmProblem, Pass};
+use super::target::{GpuTarget, KernelTarget};
+use crate::error::Result;
+use crate::recipe::{Accumulation, Blocks};
+
+/// Rows of the tile that one block makes with tcgen05.
+const BLOCK_ROWS: usize = 128;
+
+impl GemmProblem {
+    /// The kernel of a product of 16-bit operands.
+    pub(super) fn sixteen_role(&self, element: ElementType, gpu: GpuTarget) -> Result<Role> {
+        Ok(match gpu.kernels()? {
+            KernelTarget::Sm90a => Role::GemmSm90(self.pass, element),
+            KernelTarget::Sm100a => Role::GemmSm100(Sm100Gemm {
+                product: Sm100Product::Sixteen(self.pass, element),
+                pair: self.is_made_by_pairs(gpu),
+            }),
+        })
+    }
+
+    /// The kernel of a product of FP8 operands.
+    pub(super) fn fp8_role(&self, product: Fp8Gemm, gpu: GpuTarget) -> Result<Role> {
+        Ok(match gpu.kernels()? {
+            KernelTarget::Sm90a => Role::GemmFp8(product),
+            KernelTarget::Sm100a => Role::GemmSm100(Sm100Gemm {
+                product: Sm100Product::Fp8(in_tensor_memory(product)),
+                pair: self.is_made_by_pairs(gpu),
+            }),
+        })
+    }
+
+    /// Whether two blocks make each tile together, of 256 rows: each then copies half of the right
+    /// operand only. It takes two multiprocessors, and rows of the output for both blocks: more
+    /// than 128 of a group. How tokens are split the host need not know, so it takes the average
+    /// group of the buffer for every group.
+    fn is_made_by_pairs(&self, gpu: GpuTarget) -> bool {
+        let fills_two = match self.pass {
+            Pass::Fprop | Pass::Dgrad => self.rows > self.groups.saturating_mul(BLOCK_ROWS),
+            Pass::Wgrad => self.out_features > BLOCK_ROWS,
+        };
+        gpu.multiprocessors >= 2 && fills_two
+    }
+}
+
+/// Tensor memory holds sums in FP32, while wgmma keeps fewer bits of sums of FP8 products and needs
+/// them promoted. So where each group has one scale, one kernel serves both kinds of accumulation,
+/// that of [`Accumulation::Fast`]; blocks are scaled while sums are promoted, on either.
+fn in_tensor_memory(product: Fp8Gemm) -> Fp8Gemm {
+    let Scaling { a, b, accumulation } = product.scaling;
+    let accumulation = match (a, b) {
+        (Blocks::Tensor, Blocks::Tensor) => Accumulation::Fast,
+        _ => accumulation,
+    };
+    Fp8Gemm { scaling: Scaling { a, b, accumulation }, ..product }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{BiasKind, KernelChoice, ScaledGemmProblem};
+    use crate::recipe::Format;
+    use crate::tensor::DType;
+
+    const HOPPER: GpuTarget = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
+    const BLACKWELL: GpuTarget = GpuTarget { compute_capability: (10, 0), multiprocessors: 148 };
+
+    const PRODUCT: GemmProblem = GemmProblem {
+        pass: Pass::Fprop,
+        groups: 4,
+        rows: 513,
+        in_features: 64,
+        out_features: 136,
+        input: DType::F16,
+        output: DType::F16,
+        bias: BiasKind::None,
+        kernel: KernelChoice::Auto,
+    };
+
+    fn sixteen(pass: Pass, pair: bool) -> Role {
+        let product = Sm100Product::Sixteen(pass, ElementType::F16);
+        Role::GemmSm100(Sm100Gemm { product, pair })
+    }
+
+    #[test]
+    fn the_architecture_chooses_the_kernel() -> Result<()> {
+        for pass in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad] {
+            let problem = GemmProblem { pass, ..PRODUCT };
+            assert_eq!(problem.role(HOPPER)?, Role::GemmSm90(pass, ElementType::F16));
+            assert_eq!(problem.role(BLACKWELL)?, sixteen(pass, true));
+        }
+        let simt = GemmProblem { kernel: KernelChoice::Simt, ..PRODUCT };
+        for gpu in [HOPPER, BLACKWELL] {
+            assert_eq!(simt.role(gpu)?, Role::GemmSimt(ElementType::F16));
+        }
+        let older = GpuTarget { compute_capability: (8, 0), ..HOPPER };
+        assert!(PRODUCT.role(older).is_err_and(|error| error.is_unsupported()));
+        Ok(())
+    }
+
+    #[test]
+    fn pairs_need_two_multiprocessors_and_rows_for_both_blocks() -> Result<()> {
+        let small = GemmProblem { rows: 512, ..PRODUCT };
+        let narrow = GemmProblem { pass: Pass::Wgrad, out_features: 128, ..PRODUCT };
+        let alone = GpuTarget { multiprocessors: 1, ..BLACKWELL };
+        let two = GpuTarget { multiprocessors: 2, ..BLACKWELL };
+        for (problem, gpu, pair) in [
+            (PRODUCT, BLACKWELL, true),
+            (PRODUCT, two, true),
+            (PRODUCT, alone, false),
+            (small, BLACKWELL, false),
+            (GemmProblem { pass: Pass::Dgrad, ..small }, BLACKWELL, false),
+            (narrow, BLACKWELL, false),
+            // The columns of wgrad and the rows of tokens that it sums do not matter.
+            (GemmProblem { out_features: 136, rows: 8, ..narrow }, BLACKWELL, true),
+        ] {
+            assert_eq!(problem.role(gpu)?, sixteen(problem.pass, pair), "{problem:?} {gpu:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn sums_of_one_scale_for_each_group_have_one_kernel() -> Result<()> {
+        use Accumulation::{Fast, Promoted};
+        use Blocks::{Square, Tensor, Vector};
+        for (a, b, asked, kernel) in [
+            (Tensor, Tensor, Fast, Fast),
+            (Tensor, Tensor, Promoted, Fast),
+            (Vector, Square, Promoted, Promoted),
+            (Vector, Vector, Promoted, Promoted),
+        ] {
+            let problem = ScaledGemmProblem {
+                pass: Pass::Wgrad,
+                groups: 2,
+                rows: 300,
+                in_features: 256,
+                out_features: 128,
+                a: Format::Fp8 { dtype: DType::E5m2, blocks: a },
+                b: Format::Fp8 { dtype: DType::E4m3, blocks: b },
+                accumulation: asked,
+                output: DType::Bf16,
+                bias: BiasKind::None,
+            };
+            let product = |accumulation| Fp8Gemm {
+                ragged: grouped_linear_kernels::abi::Ragged::Reduction,
+                a: ElementType::E5m2,
+                scaling: Scaling { a, b, accumulation },
+            };
+            assert_eq!(problem.role(HOPPER)?, Role::GemmFp8(product(asked)));
+            let blackwell = Sm100Gemm { product: Sm100Product::Fp8(product(kernel)), pair: false };
+            assert_eq!(problem.role(BLACKWELL)?, Role::GemmSm100(blackwell));
+        }
+        Ok(())
+    }
+}
