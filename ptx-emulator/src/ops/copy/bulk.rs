@@ -32,6 +32,8 @@ pub(crate) struct BulkLoad {
     pub(super) barrier: Address,
     /// Ranks of the destinations, for multicast.
     pub(super) ranks: Option<Source32>,
+    /// Whether the mbarrier may be in the other block of the destination's pair.
+    pub(super) paired: bool,
     pub(super) reduction: Option<(ReduceOp, TensorDataType)>,
 }
 
@@ -129,14 +131,16 @@ pub(super) fn issue_load(own: &BulkLoad, context: &mut Context<'_>) -> Outcome {
         let barrier = find(context, own.space, (lane, barriers[lane]), (8, 8))?;
         let ranks = match ranks {
             Some(masks) => check_ranks(context, lane, masks[lane])?,
+            None if own.paired => check_same_pair(lane, to, barrier)?,
             None => check_same_block(lane, to, barrier)?,
         };
-        for rank in lanes(ranks) {
-            check_barrier(context, lane, SharedPlace { rank, offset: barrier.offset })?;
-        }
+        let parity = own.paired.then_some(barrier.rank % 2);
         let (to, barrier) = (to.offset, barrier.offset);
         let (reduction, proxy) = (own.reduction, Proxy::Async);
-        let load = Load { source, to, ranks, barrier, reduction, proxy };
+        let load = Load { source, to, ranks, barrier, parity, reduction, proxy };
+        for rank in lanes(ranks) {
+            check_barrier(context, lane, load.barrier_of(rank))?;
+        }
         issue(context, 1 << lane, Work::Load(Box::new(load)));
     }
     Ok(())
@@ -165,6 +169,19 @@ pub(super) fn check_same_block(lane: usize, to: SharedPlace, barrier: SharedPlac
         return Ok(1 << to.rank);
     }
     let problem = format!("it is in block {}, the copy goes to block {}", barrier.rank, to.rank);
+    Err(mbarrier::fault(lane, barrier, &problem))
+}
+
+/// The mbarrier must be in the destination's pair: two blocks whose ranks differ in the lowest bit.
+/// Returns the mask of the destination's block.
+fn check_same_pair(lane: usize, to: SharedPlace, barrier: SharedPlace) -> Outcome<u32> {
+    if to.rank / 2 == barrier.rank / 2 {
+        return Ok(1 << to.rank);
+    }
+    let problem = format!(
+        "it is in block {}, the copy goes to block {}, which is of another pair",
+        barrier.rank, to.rank
+    );
     Err(mbarrier::fault(lane, barrier, &problem))
 }
 

@@ -152,7 +152,15 @@ pub(super) fn request(own: &Request, context: &mut Context<'_>) -> Outcome {
             check_barrier(context, lane, SharedPlace { rank, offset: barrier.offset })?;
         }
         let (to, barrier, proxy) = (to.offset, barrier.offset, Proxy::Async);
-        let load = Load { source: Source::Cluster, to, ranks, barrier, reduction: None, proxy };
+        let load = Load {
+            source: Source::Cluster,
+            to,
+            ranks,
+            barrier,
+            parity: None,
+            reduction: None,
+            proxy,
+        };
         issue_work(context, 1 << lane, Work::Load(Box::new(load)));
     }
     Ok(())

@@ -245,7 +245,7 @@ pub(crate) fn explain(cluster: &Cluster, fault: &mut Fault) {
     let Some((issuer, work)) = cluster.engine.copy_to(place) else { return };
     let (name, wanted) = match work {
         Work::Load(own) => {
-            let barrier = SharedPlace { offset: own.barrier, ..place }.address();
+            let barrier = own.barrier_of(place.rank).address();
             (own.name(), format!("a wait for the mbarrier at {barrier:#x}"))
         }
         _ => ("cp.async", "`cp.async.wait_group`".to_owned()),

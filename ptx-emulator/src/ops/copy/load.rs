@@ -70,8 +70,12 @@ pub(super) struct Load {
     pub(super) to: u32,
     /// Ranks of the destinations, a bit each.
     pub(super) ranks: u32,
-    /// Offset of the mbarrier in each destination.
+    /// Offset of the mbarrier in the block that has it.
     pub(super) barrier: u32,
+    /// With `.cta_group::2`, which block of each destination's pair has the mbarrier: that of even
+    /// rank (0) or of odd (1). Else each destination has one (PTX manual, "Data Movement and
+    /// Conversion Instructions: cp.async.bulk.tensor").
+    pub(super) parity: Option<usize>,
     pub(super) reduction: Reduction,
     pub(super) proxy: Proxy,
 }
@@ -92,6 +96,12 @@ impl Load {
         self.ranks.checked_shr(rank as u32).unwrap_or(0) & 1 != 0
     }
 
+    /// The mbarrier on which the copy to a block completes.
+    pub(super) fn barrier_of(&self, rank: usize) -> SharedPlace {
+        let rank = self.parity.map_or(rank, |parity| rank & !1 | parity);
+        SharedPlace { rank, offset: self.barrier }
+    }
+
     /// Whether it writes a byte of shared memory; what lies between the rows of a box counts too.
     pub(super) fn covers(&self, place: SharedPlace) -> bool {
         let offset = place.offset.checked_sub(self.to);
@@ -108,7 +118,7 @@ impl Load {
         let pattern = self.source.pattern();
         let mut data: Option<Vec<u8>> = None;
         for rank in lanes(self.ranks) {
-            let barrier = SharedPlace { rank, offset: self.barrier };
+            let barrier = self.barrier_of(rank);
             let known = self.known(issuer, cluster, barrier)?;
             let data = match &mut data {
                 Some(data) => data,
@@ -128,7 +138,9 @@ impl Load {
                 cluster.blocks[rank].landed.note(&known, issuer);
             }
             let lane = issuer.lanes.trailing_zeros() as usize & 31;
-            let found = cluster.blocks[rank].mbarriers.get(barrier.offset);
+            let block = cluster.blocks.get_mut(barrier.rank);
+            let found = block.ok_or_else(|| "its block does not exist".to_owned());
+            let found = found.and_then(|block| block.mbarriers.get(barrier.offset));
             found
                 .and_then(|barrier| barrier.transact(-i64::from(bytes)))
                 .map_err(|problem| self.complaint(lane, barrier, &problem))?;

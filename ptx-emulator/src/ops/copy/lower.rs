@@ -222,6 +222,14 @@ fn lower_load(
     }
     let multicast =
         from == Space::Global && space == Space::SharedCluster && form.take("multicast::cluster");
+    let paired = rank.is_some() && form.take("cta_group::2");
+    if paired && space != Space::SharedCluster {
+        return Err("`.cta_group::2` reports to another block, so `.shared::cluster`".to_owned());
+    }
+    if rank.is_some() && !paired {
+        // What is said without it, too.
+        form.take("cta_group::1");
+    }
     let reduction = match op {
         Some(op) => Some((op, shared_type(op, form.take_type()?)?)),
         None => None,
@@ -247,7 +255,7 @@ fn lower_load(
         false => None,
     };
     let (to, barrier) = (space.address(form, 0)?, space.address(form, barrier)?);
-    Ok(Copy::Load(BulkLoad { source, space, to, barrier, ranks, reduction }))
+    Ok(Copy::Load(BulkLoad { source, space, to, barrier, ranks, paired, reduction }))
 }
 
 fn lower_store(

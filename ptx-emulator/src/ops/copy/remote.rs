@@ -120,6 +120,7 @@ pub(super) fn issue(own: &Remote, context: &mut Context<'_>) -> Outcome {
         let ranks = check_same_block(lane, to, barrier)?;
         check_barrier(context, lane, barrier)?;
         let load = Load {
+            parity: None,
             source: Source::Immediate(data[lane], bytes),
             to: to.offset,
             ranks,
