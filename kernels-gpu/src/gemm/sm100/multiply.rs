@@ -134,9 +134,10 @@ pub unsafe fn multiply<S: Schedule, E: Multiply, G: Group>(
                     }
                     sums.advance();
                 }
+                // No lane falls so far behind that the phase it waits for is over twice.
+                warp_barrier();
             }
         }
-        warp_barrier();
     }
 }
 
@@ -174,9 +175,10 @@ pub unsafe fn make_ready<S: Schedule, G: Group>(shared: u32) {
                     ring.ready().of_block(0).arrive();
                 }
                 ring.advance();
+                // As in `multiply`.
+                warp_barrier();
             }
         }
-        warp_barrier();
     }
 }
 
