@@ -140,13 +140,13 @@ impl<S: Schedule + Scaled, E: Multiply, G: Group> Road<G> for Leave<S, E> {
     unsafe fn finish(
         args: &ScaledGemmArgs,
         d_map: u64,
-        table: &Table,
+        _: &Table,
         shared: u32,
         memory: Address,
         index: u32,
     ) {
         // SAFETY: handed to the caller.
-        unsafe { promote::<S, E, G>(args, d_map, table, shared, memory, index) }
+        unsafe { promote::<S, E, G>(args, d_map, shared, memory, index) }
     }
 }
 
@@ -199,9 +199,9 @@ where
 }
 
 /// Registers of each thread of the first warpgroup where the others promote.
-const COPYING: u32 = 88;
+const COPYING: u32 = 40;
 /// Registers of each thread that promotes.
-const PROMOTING: u32 = 208;
+const PROMOTING: u32 = 232;
 
 const _: () = assert!(COPYING + CONSUMERS * PROMOTING <= (1 + CONSUMERS) * REGISTERS);
 

@@ -7,6 +7,7 @@
 
 use core::mem::transmute;
 
+use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::tcgen05::{Address, Group, fence_after, load_16x256b};
 use ptx_std::thread::{lane_index, thread_index};
 
@@ -36,7 +37,6 @@ use crate::table::Table;
 pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
     args: &ScaledGemmArgs,
     d_map: u64,
-    table: &Table,
     shared: u32,
     memory: Address,
     index: u32,
@@ -45,6 +45,9 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
     // lanes of tensor memory that it reaches, after the commit of the products that wrote them.
     unsafe {
         let gemm = &args.gemm;
+        // A table of its own: where arrays of the common one stand would be known before the roles
+        // part, in registers that this role needs.
+        let table = &Table::new(gemm.table, opaque(gemm.groups));
         let lane = lane_index();
         let quarter = thread_index() % WARPGROUP / 32;
         let memory = memory.lanes(32 * quarter).columns(COLUMNS * index);
@@ -92,9 +95,16 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
                 ring.advance();
             }
 
-            // Finish the tile.
-            let place = Place { work, token, live_rows, row: work.row + 32 * quarter, column };
-            let epilogue = Epilogue::new(gemm, table, work.group, S::ROW_SCALES);
+            // Finish the tile. What is computed from these is not computed ahead, and what the table
+            // says is not kept while the sums need the registers.
+            let (shared, lane, d_map) = (opaque(shared), opaque(lane), opaque_u64(d_map));
+            let group = opaque(work.group);
+            let (token, tokens) = table.tokens(group);
+            let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { tokens };
+            let quarter = opaque(thread_index()) % WARPGROUP / 32;
+            let (row, column) = (opaque(work.row) + 32 * quarter, opaque(column));
+            let place = Place { work: Work { group, ..work }, token, live_rows, row, column };
+            let epilogue = Epilogue::new(gemm, table, group, false);
             let mut staging = place.staging::<S>(gemm, d_map, shared, &epilogue, lane);
             if epilogue.is_plain() && E::is_plain_kind(epilogue.kind()) {
                 store_plain::<E>(&mut staging, &epilogue, &place, &sums);
