@@ -86,10 +86,10 @@ impl Engine {
 pub const SCHEDULER_SEEDS: [u64; 5] = [1, 2, 3, 5, 8];
 
 /// The cases that emulated Blackwell runs in `cargo test`: of its own products one of two, of the
-/// kernels that Hopper runs in full one of eight. Neither number has a divisor in common with that
+/// kernels that Hopper runs in full one of sixteen. Neither number has a divisor in common with that
 /// of the seeds.
 #[cfg(feature = "emulator")]
-const BLACKWELL_TURNS: Turns = Turns { own: 2, shared: 8 };
+const BLACKWELL_TURNS: Turns = Turns { own: 2, shared: 16 };
 
 /// Every engine of this version.
 pub fn engines() -> Vec<Engine> {
