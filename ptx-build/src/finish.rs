@@ -15,14 +15,16 @@ pub struct Entry {
     /// Blocks that a multiprocessor shall be able to hold at once, at least 1: what registers are
     /// allotted for.
     pub blocks_per_multiprocessor: u32,
+    /// Blocks of a cluster, in x, exactly; 1: the kernel says nothing of clusters.
+    pub cluster: u32,
     /// Bytes of its one by-value struct parameter; 0: it has no parameter.
     pub parameter_bytes: usize,
     /// Alignment that the parameter shall have; rustc gives at most 16, tensor maps need 64.
     pub parameter_align: usize,
 }
 
-/// Adds launch bounds (`.reqntid`, `.minnctapersm`) to every entry point and aligns its
-/// parameter. Without launch bounds ptxas ignores `setmaxnreg` and allots registers for blocks of
+/// Adds launch bounds (`.reqntid`, `.minnctapersm`, `.reqnctapercluster` where there are clusters)
+/// to every entry point and aligns its parameter. Without launch bounds ptxas ignores `setmaxnreg` and allots registers for blocks of
 /// any size.
 ///
 /// # Errors
@@ -52,13 +54,17 @@ pub fn finish(ptx: &str, table: &[Entry]) -> Result<String, Error> {
 
 fn bounds(ptx: &str, entry: &EntryText, row: &Entry) -> Result<String, Error> {
     let present = &ptx[entry.directives.clone()];
-    for directive in [".reqntid", ".maxntid", ".minnctapersm"] {
+    for directive in [".reqntid", ".maxntid", ".minnctapersm", ".reqnctapercluster"] {
         if present.contains(directive) {
             return Err(Kind::BoundsPresent { name: entry.name.clone(), directive }.into());
         }
     }
     let (threads, blocks) = (row.threads, row.blocks_per_multiprocessor);
-    Ok(format!("\n.reqntid {threads}, 1, 1\n.minnctapersm {blocks}"))
+    let cluster = match row.cluster {
+        0 | 1 => String::new(),
+        blocks => format!("\n.reqnctapercluster {blocks}, 1, 1"),
+    };
+    Ok(format!("\n.reqntid {threads}, 1, 1\n.minnctapersm {blocks}{cluster}"))
 }
 
 /// The parameter list with the alignment of its one struct raised to what the table says.
@@ -146,6 +152,7 @@ mod tests {
 )
 .reqntid 32, 1, 1
 .minnctapersm 3
+.reqnctapercluster 2, 1, 1
 {
 \tret;
 }
@@ -153,9 +160,16 @@ mod tests {
 
     fn entry(name: &str, threads: u32, bytes: usize) -> Entry {
         let (parameter_bytes, parameter_align) = (bytes, 64);
-        let blocks_per_multiprocessor = 1;
+        let (blocks_per_multiprocessor, cluster) = (1, 1);
         let name = name.into();
-        Entry { name, threads, blocks_per_multiprocessor, parameter_bytes, parameter_align }
+        Entry {
+            name,
+            threads,
+            blocks_per_multiprocessor,
+            cluster,
+            parameter_bytes,
+            parameter_align,
+        }
     }
 
     fn refused(ptx: &str, table: &[Entry]) -> String {
@@ -164,7 +178,7 @@ mod tests {
 
     #[test]
     fn bounds_and_alignment_are_written_and_nothing_else_changes() {
-        let shift = Entry { blocks_per_multiprocessor: 3, ..entry("shift", 32, 24) };
+        let shift = Entry { blocks_per_multiprocessor: 3, cluster: 2, ..entry("shift", 32, 24) };
         let table = [shift, entry("scale", 384, 368)];
         assert_eq!(finish(WRITTEN, &table).unwrap(), FINISHED);
     }

@@ -31,6 +31,7 @@
 //!         name: "saxpy".into(),
 //!         threads: 256,
 //!         blocks_per_multiprocessor: 1,
+//!         cluster: 1,
 //!         parameter_bytes: 32,
 //!         parameter_align: 64,
 //!     }],

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn turns_meet_every_seed_of_the_scheduler() {
         let turns = Turns { own: 2, shared: 16 };
-        for (kernels, one_of) in [(KernelsOf::Sixteen, 2), (KernelsOf::Fp8, 2), (KernelsOf::All, 16)]
+        for (kernels, one_of) in
+            [(KernelsOf::Sixteen, 2), (KernelsOf::Fp8, 2), (KernelsOf::All, 16)]
         {
             let taken: Vec<usize> = (0..400).filter(|&n| turns.takes(n, kernels)).collect();
             assert_eq!(taken.len(), 400 / one_of);
