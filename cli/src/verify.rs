@@ -9,7 +9,8 @@ use clap::Args;
 use grouped_linear::Device;
 use grouped_linear::conformance::{
     Case, CastCase, Engine, KernelsOf, LowPrecisionCase, Outcome, SEED, all_cases, cast_cases,
-    engines, low_precision_cases, run_case, run_cast, run_low_precision, selected_cases,
+    engines_of_every_architecture, low_precision_cases, run_case, run_cast, run_low_precision,
+    selected_cases,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -90,7 +91,9 @@ pub fn run(args: &VerifyArgs) -> Result<()> {
     let kind = if args.full { "all" } else { "selected" };
     println!("{} {kind} cases, seed {SEED}", cases.len());
     let mut rows = Vec::new();
-    for engine in engines().iter().filter(|engine| wanted(args.device, engine.name)) {
+    for engine in
+        engines_of_every_architecture().iter().filter(|engine| wanted(args.device, engine.name))
+    {
         rows.push(run_engine(engine, &cases));
     }
     println!("{}", table(&rows));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grouped_linear::Device;
 use grouped_linear::conformance::{
-    Engine, KernelsOf, Outcome, SEED, cast_cases, engines, low_precision_cases, run_case, run_cast,
-    run_low_precision, selected_cases,
+    Engine, KernelsOf, Outcome, SEED, cast_cases, engines_of_every_architecture,
+    low_precision_cases, run_case, run_cast, run_low_precision, selected_cases,
 };
 use libtest_mimic::{Arguments, Completion, Trial};
 
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
     let count = selected_cases().len() + cast_cases().len() + low_precision_cases().len();
     let mut trials = Vec::new();
     let mut counters = Vec::new();
-    for engine in engines() {
+    for engine in engines_of_every_architecture() {
         if let Err(reason) = &engine.device {
             // Shown as ignored, never as passed.
             let name = format!("{}: skipped ({reason})", engine.name);

@@ -91,7 +91,24 @@ pub const SCHEDULER_SEEDS: [u64; 5] = [1, 2, 3, 5, 8];
 #[cfg(feature = "emulator")]
 const BLACKWELL_TURNS: Turns = Turns { own: 2, shared: 16 };
 
-/// Every engine of this version.
+/// Every engine that can run: [`engines`], and emulated Blackwell behind emulated Hopper.
+pub fn engines_of_every_architecture() -> Vec<Engine> {
+    let engines = engines().into_iter();
+    #[cfg(feature = "emulator")]
+    let engines = engines.flat_map(|engine| {
+        let blackwell = (engine.name == "emulated-sm_90a").then(|| Engine {
+            name: "emulated-sm_100a",
+            device: emulated_blackwell(0),
+            device_of: Some(emulated_blackwell),
+            turns: BLACKWELL_TURNS,
+        });
+        std::iter::once(engine).chain(blackwell)
+    });
+    engines.collect()
+}
+
+/// The engines that tests of more than single operations run on: of the emulated GPUs Hopper's
+/// alone, whose kernels GPUs have run, too.
 pub fn engines() -> Vec<Engine> {
     let cuda = Device::cuda(0).map_err(|error| error.to_string()).and_then(|device| {
         if device.target().tensor_cores() {
@@ -101,20 +118,12 @@ pub fn engines() -> Vec<Engine> {
     });
     let mut engines = vec![Engine::shared("cpu", Ok(Device::cpu()))];
     #[cfg(feature = "emulator")]
-    engines.extend([
-        Engine {
-            name: "emulated-sm_90a",
-            device: emulated_hopper(0),
-            device_of: Some(emulated_hopper),
-            turns: Turns::ALL,
-        },
-        Engine {
-            name: "emulated-sm_100a",
-            device: emulated_blackwell(0),
-            device_of: Some(emulated_blackwell),
-            turns: BLACKWELL_TURNS,
-        },
-    ]);
+    engines.push(Engine {
+        name: "emulated-sm_90a",
+        device: emulated_hopper(0),
+        device_of: Some(emulated_hopper),
+        turns: Turns::ALL,
+    });
     engines.push(Engine::shared("cuda", cuda));
     engines
 }
