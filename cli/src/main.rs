@@ -1,6 +1,8 @@
 //! The command line of `grouped-linear`: train a mixture-of-experts language model, verify the
-//! engines against each other, and say what was found on this machine.
+//! engines against each other, predict how long kernels take, and say what was found on this
+//! machine.
 
+mod bench;
 mod device;
 mod info;
 mod train;
@@ -27,6 +29,8 @@ enum Command {
     Info,
     /// Run the conformance cases on every engine present.
     Verify(verify::VerifyArgs),
+    /// Predict how long kernels take, beside what was measured.
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(args),
         Command::Info => info::run(),
         Command::Verify(args) => verify::run(args),
+        Command::Bench(args) => bench::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
