@@ -113,6 +113,9 @@ impl LowPrecision {
             }
             ["quantize", blocks, copies] => self.quantize(stream, blocks, copies),
             ["layer", recipe] => self.layer(stream, recipe),
+            ["quantize_dy" | "quantize_w", scaling] => {
+                self.quantize_other(stream, parts[0], scaling)
+            }
             [pass, scaling] => self.product(stream, pass, scaling),
             _ => panic!("unknown name {name}"),
         }
@@ -134,6 +137,16 @@ impl LowPrecision {
         };
         let args = QuantizeArgs { scale: POWERS, ..QuantizeArgs::new(source) };
         quantize(stream, args, &mut destination)
+    }
+
+    /// Gradients or weights, both copies.
+    fn quantize_other(&mut self, stream: &Stream, which: &str, scaling: &str) -> Result<()> {
+        let operands = &mut self.quantized[usize::from(scaling == "block")];
+        let (source, destination) = match which {
+            "quantize_dy" => (QuantizeSource::Tokens(&self.dy, &self.splits), &mut operands.dy),
+            _ => (QuantizeSource::Weights(self.layer.weights()), &mut operands.w),
+        };
+        quantize(stream, QuantizeArgs { scale: POWERS, ..QuantizeArgs::new(source) }, destination)
     }
 
     /// Of X, into memory that the first call makes.

@@ -9,17 +9,22 @@
 //! check fprop|dgrad|wgrad                                → worst relative error of sampled elements
 //! low T N K m_0,m_1,…                                    → ok, for what follows
 //! time_low NAME                                          → the same, in low precision
+//! alone NAME PAUSE CALLS                                 → microseconds of CALLS calls, each behind
+//!                                                          a pause of PAUSE microseconds
+//! loop NAME CALLS                                        → microseconds a call of CALLS in a row
 //! ```
 //!
 //! Names in low precision: `quantize.{tensor,vector}.{row,column,both}` (of X),
 //! `quantize.square.both` (of W), `quantize.{mxfp8,nvfp4,hadamard}.{row,column,both}.{codes,exact}` (of
-//! X), `{fprop,dgrad,wgrad}.{fast,tensor,block}` (products alone), `wgrad_f32.block`,
+//! X), `quantize_{dy,w}.{tensor,block}` (both copies, as layers make them),
+//! `{fprop,dgrad,wgrad}.{fast,tensor,block}` (products alone), `wgrad_f32.block`,
 //! `layer.{bf16,current,block,mxfp8,nvfp4}` (forward and backward with everything).
 
 mod low_precision;
 mod random;
 
 use std::io::{BufRead, Write};
+use std::time::Duration;
 
 use grouped_linear::functional::{
     DgradArgs, FpropArgs, GemmOptions, WgradArgs, dgrad, fprop, wgrad,
@@ -66,6 +71,14 @@ fn serve(device: &Device) -> Result<()> {
                 Some(low) => format!("{:.3}", timed(&stream, &mut flush, |s| low.run(s, name))?),
                 None => "error no shape".to_string(),
             },
+            (["alone", name, pause, calls], _) => match &mut low {
+                Some(low) => alone(&stream, low, name, number(pause), number(calls), &mut flush)?,
+                None => "error no shape".to_string(),
+            },
+            (["loop", name, calls], _) => match &mut low {
+                Some(low) => format!("{:.3}", in_a_row(&stream, low, name, number(calls))?),
+                None => "error no shape".to_string(),
+            },
             (["check", pass], Some(race)) => format!("{:.3e}", race.check(&stream, pass)?),
             _ => format!("error unknown request: {line}"),
         };
@@ -90,6 +103,41 @@ fn timed(
     let end = stream.record()?;
     stream.synchronize()?;
     Ok(start.elapsed_until(&end)?.as_secs_f64() * 1e6)
+}
+
+/// Times of single calls, each after the GPU has been idle for `pause` microseconds; three that warm
+/// up come first and do not count.
+fn alone(
+    stream: &Stream,
+    low: &mut LowPrecision,
+    name: &str,
+    pause: usize,
+    calls: usize,
+    flush: &mut Tensor,
+) -> Result<String> {
+    let mut times = Vec::new();
+    for call in 0..calls + 3 {
+        std::thread::sleep(Duration::from_micros(pause as u64));
+        let time = timed(stream, flush, |stream| low.run(stream, name))?;
+        if call >= 3 {
+            times.push(format!("{time:.3}"));
+        }
+    }
+    Ok(times.join(" "))
+}
+
+/// Microseconds a call of `calls` calls without a pause between them, after three that warm up.
+fn in_a_row(stream: &Stream, low: &mut LowPrecision, name: &str, calls: usize) -> Result<f64> {
+    for _ in 0..3 {
+        low.run(stream, name)?;
+    }
+    let start = stream.record()?;
+    for _ in 0..calls {
+        low.run(stream, name)?;
+    }
+    let end = stream.record()?;
+    stream.synchronize()?;
+    Ok(start.elapsed_until(&end)?.as_secs_f64() * 1e6 / calls as f64)
 }
 
 struct Race {
