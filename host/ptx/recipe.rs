@@ -72,21 +72,36 @@ fn features(module: &str, shipped: &Shipped) -> Vec<String> {
     std::iter::once(own).chain(common).collect()
 }
 
-/// Every module for every target: target, name, text.
+/// A compiled module: target, name, text.
+pub type Compiled = (Target, String, String);
+
+/// Every module for every target. The targets are compiled at the same time, each in a folder of its
+/// own, since a build locks its folder.
 pub fn compile_all(
     compiler: &Compiler,
     root: &Path,
     target_dir: &Path,
-) -> Result<Vec<(Target, String, String)>, ptx_build::Error> {
-    let crate_dir = root.join(KERNEL_CRATE);
-    let mut texts = Vec::new();
-    for shipped in TARGETS {
+) -> Result<Vec<Compiled>, ptx_build::Error> {
+    let crate_dir = &root.join(KERNEL_CRATE);
+    let compile = |shipped: &Shipped| -> Result<Vec<Compiled>, ptx_build::Error> {
+        let target_dir = target_dir.join(shipped.target.cpu);
+        let mut texts = Vec::new();
         for module in modules(shipped) {
-            let text = module.compile(compiler, &crate_dir, shipped.target, target_dir)?;
+            let text = module.compile(compiler, crate_dir, shipped.target, &target_dir)?;
             texts.push((shipped.target, module.name, text));
         }
-    }
-    Ok(texts)
+        Ok(texts)
+    };
+    let mut all = Vec::new();
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            TARGETS.iter().map(|shipped| scope.spawn(|| compile(shipped))).collect();
+        for thread in running {
+            let compiled = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.extend(compiled?);
+        }
+        Ok(all)
+    })
 }
 
 /// What a manifest says of the targets; `None` if no driver is known for a PTX version.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use grouped_linear_kernels::variants::{KERNELS, Kernel, Target};
 use ptx_build::{Function, Manifest, ManifestModule, Ptxas, Report, count, entry_bodies};
+use rayon::prelude::*;
 
 use crate::commands::{self, read};
 use crate::kernels;
@@ -135,11 +136,8 @@ fn compare(committed: &[Vec<String>], fresh: &[Vec<String>], left_out: &[usize])
 /// The facts of every shipped kernel, in the order of the table.
 fn rows(root: &Path, ptxas: &Ptxas) -> Result<Vec<Vec<String>>> {
     let manifest = Manifest::parse(&read(&kernels::folder(root).join("manifest.toml"))?)?;
-    let mut rows = Vec::new();
-    for module in &manifest.modules {
-        rows.extend(module_rows(root, ptxas, module)?);
-    }
-    Ok(rows)
+    let of_modules = manifest.modules.par_iter().map(|module| module_rows(root, ptxas, module));
+    Ok(of_modules.collect::<Result<Vec<_>>>()?.concat())
 }
 
 fn module_rows(root: &Path, ptxas: &Ptxas, module: &ManifestModule) -> Result<Vec<Vec<String>>> {
