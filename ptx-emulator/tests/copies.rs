@@ -14,6 +14,7 @@ const BYTES: usize = 1 << 16;
 /// What a kernel is run with.
 #[derive(Clone)]
 struct Setup {
+    arch: Arch,
     blocks: u32,
     threads: u32,
     input: Vec<u8>,
@@ -25,7 +26,7 @@ struct Setup {
 impl Setup {
     fn new(threads: u32) -> Self {
         let input = (0..BYTES).map(|index| (index * 7 + index / 251) as u8).collect();
-        Self { blocks: 1, threads, input, map: None, seed: 0 }
+        Self { arch: Arch::Sm90a, blocks: 1, threads, input, map: None, seed: 0 }
     }
 }
 
@@ -33,8 +34,12 @@ impl Setup {
 /// two addresses, `%map` that of the tensor map, `%bar` that of 64 bytes for mbarriers, `%tile` of
 /// 32 KiB of shared memory, `%t` the thread; `%first` is true in thread 0.
 fn launch(body: &str, setup: &Setup) -> Result<(Vec<u8>, Statistics), LaunchError> {
+    let target = match setup.arch {
+        Arch::Sm90a => "sm_90a",
+        _ => "sm_100a",
+    };
     let text = format!(
-        ".version 8.6\n.target sm_90a\n.address_size 64\n\
+        ".version 8.7\n.target {target}\n.address_size 64\n\
          .visible .entry test(.param .u64 input, .param .u64 output, .param .align 64 .b8 map[128])
          {{
          .reg .b32 %r<32>; .reg .b64 %d<32>; .reg .pred %p<16>; .reg .b16 %h<4>;
@@ -48,7 +53,7 @@ fn launch(body: &str, setup: &Setup) -> Result<(Vec<u8>, Statistics), LaunchErro
          ret;
          }}"
     );
-    let mut options = Options::new(Arch::Sm90a);
+    let mut options = Options::new(setup.arch);
     (options.seed, options.instruction_limit) = (setup.seed, 3_000_000);
     let mut machine = Machine::with_options(options);
     let module = machine.load(&text).unwrap_or_else(|error| panic!("{error}\n{body}"));
@@ -63,7 +68,7 @@ fn launch(body: &str, setup: &Setup) -> Result<(Vec<u8>, Statistics), LaunchErro
     if let Some((map, of_output)) = &setup.map {
         let address = if *of_output { output } else { input };
         let map = TiledMap { address, ..map.clone() };
-        let encoded = TensorMap::encode_tiled(&map, Arch::Sm90a).unwrap();
+        let encoded = TensorMap::encode_tiled(&map, setup.arch).unwrap();
         parameters[64..].copy_from_slice(encoded.as_bytes());
     }
     let config = LaunchConfig {
@@ -404,6 +409,48 @@ fn multicast_reaches_every_block_of_a_cluster() {
     for kind in reports(&body, &setup) {
         assert!(matches!(kind, Some(ReportKind::Operand(_))), "{kind:?}");
     }
+}
+
+#[test]
+fn copies_of_a_pair_complete_on_the_mbarrier_of_either_block() {
+    // Each block copies four lines of its own; the block `{counter}` counts the bytes of both.
+    let body = |counter: u32, group: &str| {
+        format!(
+            "{INIT} barrier.cluster.arrive; barrier.cluster.wait;
+             mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p2, %r1, {counter};
+             mov.u32 %r2, 0; shl.b32 %r3, %r1, 2; mapa.shared::cluster.u32 %r4, %bar, {counter};
+             @!%first bra ISSUED;
+             @%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 512;
+             cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes{group} \
+             [%tile], [%map, {{%r2, %r3}}], [%r4];
+             ISSUED:
+             @!%p2 bra MET;
+             {WAIT}
+             MET:
+             barrier.cluster.arrive; barrier.cluster.wait;
+             mul.lo.u32 %r1, %r1, 256; cvt.u64.u32 %d1, %r1; add.u64 %out, %out, %d1; {}",
+            copy_out(256, 32)
+        )
+    };
+    let map = Some((rows(TensorDataType::U32, [16, 4], Swizzle::None), false));
+    let pair = Setup { arch: Arch::Sm100a, blocks: 2, map, ..Setup::new(32) };
+    for counter in [0, 1] {
+        let found = output(&body(counter, ".cta_group::2"), &pair);
+        for (line, row) in found[..512].chunks(64).enumerate() {
+            assert_eq!(row, &pair.input[line * 256..line * 256 + 64], "line {line}");
+        }
+    }
+    // Without it a copy completes where it goes, and with it in the own pair.
+    let wrong = |body: &str, setup: &Setup, wanted: &str| {
+        for kind in reports(body, setup) {
+            let Some(ReportKind::Synchronisation(text)) = kind else { panic!("{kind:?}") };
+            assert!(text.contains(wanted), "{text}");
+        }
+    };
+    wrong(&body(0, ""), &pair, "it is in block 0, the copy goes to block 1");
+    wrong(&body(0, ".cta_group::1"), &pair, "it is in block 0, the copy goes to block 1");
+    let pairs = Setup { blocks: 4, ..pair };
+    wrong(&body(0, ".cta_group::2"), &pairs, "which is of another pair");
 }
 
 #[test]

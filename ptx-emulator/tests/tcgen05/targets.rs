@@ -29,6 +29,18 @@ const ROWS: &[(&str, [bool; 4], &str)] = &[
         SINCE_100,
         "from sm_100 on",
     ),
+    (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.cta_group::2 \
+         [%r1], [%d1, {%r2, %r3}], [%r4];",
+        FAMILY,
+        "`.cta_group`",
+    ),
+    (
+        "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes.cta_group::1 \
+         [%r1], [%d1, {%r2, %r3}], [%r4];",
+        FAMILY,
+        "`.cta_group`",
+    ),
     ("redux.sync.min.f32 %f1, %f2, -1;", FAMILY, "sm_100f"),
     ("tensormap.replace.tile.swizzle_atomicity.global.b1024.b32 [%d1], 1;", FAMILY, "sm_100f"),
     ("cvt.rn.satfinite.e2m1x2.f32 %c1, %f1, %f2;", FAMILY, "sm_100f"),
@@ -75,6 +87,11 @@ const ROWS: &[(&str, [bool; 4], &str)] = &[
 
 /// What no target takes.
 const REFUSED: &[(&str, &str)] = &[
+    (
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.cta_group::2 [%r1], \
+         [%d1], 16, [%r4];",
+        "`.cta_group::2`",
+    ),
     ("add.sat.f32x2 %d1, %d2, %d3;", "`.sat`"),
     ("fma.f32x2 %d1, %d2, %d3, %d4;", "`.rn`"),
     ("fma.rn.relu.f32x2 %d1, %d2, %d3, %d4;", "`.relu`"),

@@ -222,14 +222,14 @@ fn lower_load(
     }
     let multicast =
         from == Space::Global && space == Space::SharedCluster && form.take("multicast::cluster");
-    let paired = rank.is_some() && form.take("cta_group::2");
-    if paired && space != Space::SharedCluster {
-        return Err("`.cta_group::2` reports to another block, so `.shared::cluster`".to_owned());
+    let group = match rank {
+        Some(_) => form.take_one(&[("cta_group::1", 1), ("cta_group::2", 2)]),
+        None => None,
+    };
+    if group.is_some() && !form.has_tensor_memory() {
+        return Err("`.cta_group` needs the target sm_100a or sm_100f".to_owned());
     }
-    if rank.is_some() && !paired {
-        // What is said without it, too.
-        form.take("cta_group::1");
-    }
+    let paired = group == Some(2);
     let reduction = match op {
         Some(op) => Some((op, shared_type(op, form.take_type()?)?)),
         None => None,
