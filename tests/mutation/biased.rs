@@ -9,6 +9,7 @@ use half::{bf16, f16};
 use ptx_emulator::tensor_map::TensorDataType;
 use ptx_emulator::{LaunchConfig, Machine};
 
+use crate::blackwell;
 use crate::machines::{self, loaded};
 
 /// Rows of the groups.
@@ -34,8 +35,8 @@ pub const NO_MAP: TensorMap = TensorMap([0; 16]);
 pub struct Biased {
     /// Which product.
     pub pass: Pass,
-    /// Whether the readable kernel computes it.
-    pub simt: bool,
+    /// The kernel.
+    pub role: Role,
     /// The type of the operands.
     pub operands: ElementType,
     /// The type of the bias; none: the product alone, and nothing of the former output.
@@ -81,8 +82,9 @@ pub fn place(machine: &mut Machine, bytes: &[u8]) -> Result<u64, String> {
 }
 
 /// The map of 16-bit elements, `extents` from the innermost on, boxes of 64 elements in `rows`
-/// rows.
+/// rows, or in as many as the kernel has.
 fn map(
+    kernel: &Kernel,
     operands: ElementType,
     address: u64,
     extents: &[usize],
@@ -90,7 +92,7 @@ fn map(
 ) -> Result<TensorMap, String> {
     let bf16 = operands == ElementType::Bf16;
     let data_type = if bf16 { TensorDataType::Bf16 } else { TensorDataType::F16 };
-    machines::map(data_type, address, extents, [64, rows])
+    machines::map(kernel, data_type, address, extents, [64, rows.min(blackwell::most_rows(kernel))])
 }
 
 impl Biased {
@@ -99,20 +101,15 @@ impl Biased {
     /// # Errors
     /// What is wrong, in words.
     pub fn run(&self, text: &str, seed: u64) -> Result<(), String> {
-        let role = if self.simt {
-            Role::GemmSimt(self.operands)
-        } else {
-            Role::GemmSm90(self.pass, self.operands)
-        };
-        let kernel = kernel(role).ok_or("the table lacks the kernel")?;
+        let kernel = kernel(self.role).ok_or("the table lacks the kernel")?;
         let (mut machine, id) = loaded(text, seed, kernel.name)?;
         let former: Vec<f32> = (0..self.rows() * self.columns).map(|i| number(3, i)).collect();
         let output = place(&mut machine, &bytes(self.output, former.iter().copied()))?;
         let args = self.args(&mut machine, kernel, output)?;
         let config = LaunchConfig {
-            grid: [SPLITS.len() as u32, 1, 1],
+            grid: [SPLITS.len() as u32 * kernel.cluster, 1, 1],
             block: [kernel.threads, 1, 1],
-            cluster: [1, 1, 1],
+            cluster: [kernel.cluster, 1, 1],
             dynamic_shared_bytes: kernel.shared_bytes,
         };
         machine.launch(id, &config, bytes_of(&args)).map_err(|error| format!("failed: {error}"))?;
@@ -137,6 +134,7 @@ impl Biased {
         output: u64,
     ) -> Result<GemmArgs, String> {
         let (columns, operands, groups) = (self.columns, self.operands, SPLITS.len());
+        let simt = matches!(self.role, Role::GemmSimt(_));
         let ragged = self.pass == Pass::Wgrad;
         let left = if ragged { GRADIENT_ROWS } else { REDUCTION };
         let right = if ragged { ROWS } else { groups * REDUCTION };
@@ -154,12 +152,12 @@ impl Biased {
         let row_scales = bytes(ElementType::F32, (0..ROWS).map(row_scale));
         let row_scales = if self.row_scaled { place(machine, &row_scales)? } else { 0 };
         let b_map = match self.pass {
-            _ if self.simt => NO_MAP,
-            Pass::Fprop => map(operands, b, &[REDUCTION, columns, groups], kernel.tile.n)?,
-            Pass::Dgrad => map(operands, b, &[columns, REDUCTION, groups], kernel.tile.k)?,
-            Pass::Wgrad => map(operands, b, &[columns, ROWS], kernel.tile.k)?,
+            _ if simt => NO_MAP,
+            Pass::Fprop => map(kernel, operands, b, &[REDUCTION, columns, groups], kernel.tile.n)?,
+            Pass::Dgrad => map(kernel, operands, b, &[columns, REDUCTION, groups], kernel.tile.k)?,
+            Pass::Wgrad => map(kernel, operands, b, &[columns, ROWS], kernel.tile.k)?,
         };
-        let a_map = if self.simt { NO_MAP } else { map(operands, a, &[left, ROWS], token_box)? };
+        let a_map = if simt { NO_MAP } else { map(kernel, operands, a, &[left, ROWS], token_box)? };
         // Elements from one output column of the right operand, and reduction index, to the next.
         let [b_column_stride, b_reduction_stride] = match self.pass {
             Pass::Fprop => [REDUCTION, 1],

@@ -8,11 +8,12 @@ use grouped_linear_kernels::abi::scaled::{
     A_SCALE_BOX, B_SCALE_BOX, OperandScales, ScaledGemmArgs,
 };
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, GroupTable, Ragged, TensorMap};
-use grouped_linear_kernels::variants::{Fp8Gemm, KERNELS, Kernel, Role};
+use grouped_linear_kernels::variants::{Fp8Gemm, KERNELS, Kernel, Role, Sm100Gemm, Sm100Product};
 use ptx_emulator::tensor_map::TensorDataType;
 use ptx_emulator::{LaunchConfig, Machine};
 
 use crate::biased::{ALPHA, GRADIENT_ROWS, NO_MAP, ROWS, SPLITS, bytes, number, place, size};
+use crate::blackwell;
 use crate::machines::{loaded, map};
 
 /// What the rows of a group are padded to where they are reduced, and a block of scales.
@@ -42,7 +43,10 @@ pub fn of_kernel(name: &str) -> impl Iterator<Item = BiasedFp8> {
     let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
     let found = KERNELS.iter().find(|row| row.name == name);
     let found = found.and_then(|kernel| match kernel.role {
-        Role::GemmFp8(product) => Some((kernel, product)),
+        Role::GemmFp8(product)
+        | Role::GemmSm100(Sm100Gemm { product: Sm100Product::Fp8(product), .. }) => {
+            Some((kernel, product))
+        }
         _ => None,
     });
     found.into_iter().flat_map(move |(kernel, product)| {
@@ -77,10 +81,10 @@ impl BiasedFp8 {
         let output = place(&mut machine, &bytes(self.output, former.iter().copied()))?;
         let args = self.args(&mut machine, output)?;
         let config = LaunchConfig {
-            // One block has no tile: the library launches such only where splits are bad.
-            grid: [SPLITS.len() as u32 + 1, 1, 1],
+            // The last has no tile: the library launches such only where splits are bad.
+            grid: [(SPLITS.len() as u32 + 1) * self.kernel.cluster, 1, 1],
             block: [self.kernel.threads, 1, 1],
-            cluster: [1, 1, 1],
+            cluster: [self.kernel.cluster, 1, 1],
             dynamic_shared_bytes: self.kernel.shared_bytes,
         };
         machine.launch(id, &config, bytes_of(&args)).map_err(|error| format!("failed: {error}"))?;
@@ -142,8 +146,9 @@ impl BiasedFp8 {
         } else {
             vec![length, lines]
         };
-        let data_box = [BLOCK as u32, if operand == 0 { tile.m } else { tile.n }];
-        let data_map = map(TensorDataType::U8, address, &extents, data_box)?;
+        let box_lines = if operand == 0 { tile.m } else { tile.n };
+        let data_box = [BLOCK as u32, box_lines.min(blackwell::most_rows(self.kernel))];
+        let data_map = map(self.kernel, TensorDataType::U8, address, &extents, data_box)?;
 
         let weights = operand == 1 && !reduction;
         let scaling = self.product.scaling;
@@ -173,7 +178,8 @@ impl BiasedFp8 {
         let scale_box = if operand == 0 { A_SCALE_BOX } else { B_SCALE_BOX };
         let scale_map = match blocks {
             Blocks::Vector => {
-                map(TensorDataType::F32, scale_inv, &[pitch, outer * groups], [scale_box, 1])?
+                let extents = [pitch, outer * groups];
+                map(self.kernel, TensorDataType::F32, scale_inv, &extents, [scale_box, 1])?
             }
             _ => NO_MAP,
         };

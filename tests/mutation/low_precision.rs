@@ -9,6 +9,7 @@ use grouped_linear::recipe::{
 use grouped_linear::{Accumulate, DType, Form};
 
 use crate::biased_fp8;
+use crate::blackwell;
 use crate::padding::Padded;
 use crate::products;
 use crate::scaling::Scaling;
@@ -21,8 +22,13 @@ use SourceCase::{Tokens, Weights};
 
 /// The scenarios that reach a kernel; none if it is not one of low precision.
 pub fn of_kernel(name: &str) -> Vec<Scenario> {
-    if let Some(product) = name.strip_prefix("gemm_fp8_") {
-        let cases = products::of_kernel(product).into_iter().map(LowPrecisionCase::Product);
+    let product = name.strip_prefix("gemm_fp8_").or_else(|| name.strip_prefix("gemm_sm100_fp8_"));
+    if let Some(product) = product {
+        let mut cases = products::of_kernel(product);
+        if blackwell::is_pair(name) {
+            cases = cases.into_iter().map(blackwell::paired_product).collect();
+        }
+        let cases = cases.into_iter().map(LowPrecisionCase::Product);
         let biased = biased_fp8::of_kernel(name).map(Scenario::BiasedFp8);
         return cases.map(Scenario::LowPrecision).chain(biased).collect();
     }

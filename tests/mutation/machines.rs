@@ -1,11 +1,13 @@
 //! Emulated machines for scenarios that launch a kernel without the library.
 
 use grouped_linear_kernels::abi::TensorMap;
+use grouped_linear_kernels::variants::Kernel;
 use ptx_emulator::tensor_map::{
     self, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorDataType, TiledMap,
 };
-use ptx_emulator::{Arch, KernelId, Machine, Options};
+use ptx_emulator::{KernelId, Machine, Options};
 
+use crate::blackwell;
 use crate::scenarios::INSTRUCTION_LIMIT;
 
 /// A machine with the text of a module, and its kernel of this name.
@@ -13,7 +15,7 @@ use crate::scenarios::INSTRUCTION_LIMIT;
 /// # Errors
 /// The text is refused, or lacks the kernel.
 pub fn loaded(text: &str, seed: u64, kernel: &str) -> Result<(Machine, KernelId), String> {
-    let mut options = Options::new(Arch::Sm90a);
+    let mut options = Options::new(blackwell::architecture(kernel));
     options.seed = seed;
     options.instruction_limit = INSTRUCTION_LIMIT;
     let mut machine = Machine::with_options(options);
@@ -25,8 +27,9 @@ pub fn loaded(text: &str, seed: u64, kernel: &str) -> Result<(Machine, KernelId)
 }
 
 /// The map of a matrix of lines, of as many groups as there are, `extents` from the innermost on, in
-/// boxes of `tile`. Numbers are swizzled, scales, which are FP32, are not.
+/// boxes of `tile`. Numbers are swizzled, scales, which are FP32, are not. `kernel` is who reads it.
 pub fn map(
+    kernel: &Kernel,
     data_type: TensorDataType,
     address: u64,
     extents: &[usize],
@@ -54,7 +57,7 @@ pub fn map(
         l2_promotion: L2Promotion::Bytes256,
         fill: OutOfBoundsFill::Zeros,
     };
-    let encoded = tensor_map::TensorMap::encode_tiled(&map, Arch::Sm90a);
+    let encoded = tensor_map::TensorMap::encode_tiled(&map, blackwell::architecture(kernel.name));
     let encoded = encoded.map_err(|error| error.to_string())?;
     let mut words = [0; 16];
     for (word, bytes) in words.iter_mut().zip(encoded.as_bytes().as_chunks::<8>().0) {

@@ -10,6 +10,7 @@
 mod bad_splits;
 mod biased;
 mod biased_fp8;
+mod blackwell;
 mod companions;
 mod low_precision;
 mod machines;
@@ -20,6 +21,7 @@ mod scaling;
 mod scenarios;
 mod segments;
 mod survivors;
+mod survivors_blackwell;
 mod survivors_low_precision;
 mod tables;
 
@@ -35,7 +37,8 @@ use ptx_emulator::mutation::{Purpose, sites};
 use crate::mutant::{Family, Mutant, SEEDS, Verdict};
 
 /// The shipped modules, each a family of kernels, and the kernels that the sample is taken from; none:
-/// from all. The modules of low precision have the same kernel for many types.
+/// from all. The modules of low precision have the same kernel for many types, and those of Blackwell
+/// for one block and for two. Its other modules are compiled from the sources of Hopper's.
 const MODULES: &[(&str, &str, &[&str])] = &[
     ("gemm_bf16", include_str!("../../host/ptx/sm_90a/gemm_bf16.ptx"), &[]),
     ("gemm_f16", include_str!("../../host/ptx/sm_90a/gemm_f16.ptx"), &[]),
@@ -53,6 +56,31 @@ const MODULES: &[(&str, &str, &[&str])] = &[
         "gemm_fp8_tensor",
         include_str!("../../host/ptx/sm_90a/gemm_fp8_tensor.ptx"),
         &["gemm_fp8_rows_tensor_fast_e4m3"],
+    ),
+    (
+        "gemm_sm100_bf16",
+        include_str!("../../host/ptx/sm_100a/gemm_sm100_bf16.ptx"),
+        &["gemm_sm100_wgrad_pair_bf16"],
+    ),
+    (
+        "gemm_sm100_f16",
+        include_str!("../../host/ptx/sm_100a/gemm_sm100_f16.ptx"),
+        &["gemm_sm100_dgrad_f16"],
+    ),
+    (
+        "gemm_sm100_fp8_block",
+        include_str!("../../host/ptx/sm_100a/gemm_sm100_fp8_block.ptx"),
+        &["gemm_sm100_fp8_reduction_vector_vector_e5m2"],
+    ),
+    (
+        "gemm_sm100_fp8_block_mixed",
+        include_str!("../../host/ptx/sm_100a/gemm_sm100_fp8_block_mixed.ptx"),
+        &["gemm_sm100_fp8_rows_square_vector_pair_e4m3"],
+    ),
+    (
+        "gemm_sm100_fp8_tensor",
+        include_str!("../../host/ptx/sm_100a/gemm_sm100_fp8_tensor.ptx"),
+        &["gemm_sm100_fp8_rows_tensor_pair_e4m3"],
     ),
     ("pad", include_str!("../../host/ptx/sm_90a/pad.ptx"), &["pad_rows"]),
     ("quantize", include_str!("../../host/ptx/sm_90a/quantize.ptx"), &[]),

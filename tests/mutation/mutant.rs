@@ -10,6 +10,7 @@ use ptx_emulator::mutation::{Purpose, Site};
 use crate::companions::only;
 use crate::scenarios::of_kernel;
 use crate::survivors::SURVIVORS;
+use crate::survivors_blackwell::BLACKWELL;
 use crate::survivors_low_precision::LOW_PRECISION;
 
 /// Seeds of the scheduler.
@@ -65,7 +66,7 @@ impl Mutant {
     /// Why it is right that nobody notices, if the list says so.
     pub fn reason(&self) -> Option<&'static str> {
         let own = self.to_string();
-        let mut groups = SURVIVORS.iter().chain(LOW_PRECISION);
+        let mut groups = SURVIVORS.iter().chain(LOW_PRECISION).chain(BLACKWELL);
         let group = groups.find(|group| group.mutants.contains(&own.as_str()));
         group.map(|group| group.reason)
     }
@@ -103,7 +104,7 @@ impl Family {
         }
         for &seed in seeds {
             for scenario in &scenarios {
-                let outcome = scenario.run(self.name, &text, seed);
+                let outcome = scenario.run([self.name, kernel], &text, seed);
                 if let Err(text) = outcome {
                     let kind = kind_of(&text);
                     let how = format!("seed {seed}, {scenario:?}: {text}");

@@ -5,13 +5,15 @@ use grouped_linear::conformance::{
     RowPattern, SplitSource, cast_cases, low_precision_cases, run_case_once, run_cast,
     run_low_precision,
 };
-use grouped_linear::{Arch, DType, Device, EmulatorOptions, KernelChoice};
+use grouped_linear::{DType, Device, EmulatorOptions, KernelChoice};
 
 use grouped_linear_kernels::abi::{ElementType, Pass};
+use grouped_linear_kernels::variants::{KERNELS, Role, Sm100Gemm, Sm100Product};
 
 use crate::bad_splits::BadSplits;
 use crate::biased::Biased;
 use crate::biased_fp8::BiasedFp8;
+use crate::blackwell;
 use crate::companions;
 use crate::low_precision;
 use crate::padding::Padded;
@@ -53,14 +55,15 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Runs it with the text of a module, under a seed of the scheduler.
+    /// Runs it with the text of a module that has this kernel, under a seed of the scheduler.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub fn run(&self, module: &str, text: &str, seed: u64) -> Result<(), String> {
+    pub fn run(&self, [module, kernel]: [&str; 2], text: &str, seed: u64) -> Result<(), String> {
         let device = || {
-            let mut options = EmulatorOptions::new(Arch::Sm90a);
+            let mut options = EmulatorOptions::new(blackwell::architecture(kernel));
             options.seed = seed;
+            options.multiprocessors = self.multiprocessors(kernel);
             options.instruction_limit = Some(INSTRUCTION_LIMIT);
             options.replaced_modules = vec![(module.to_owned(), text.to_owned())];
             options.replaced_modules.extend_from_slice(companions::beside(module));
@@ -80,6 +83,17 @@ impl Scenario {
             Self::BiasedFp8(biased) => biased.run(text, seed),
             Self::Biased(biased) => biased.run(text, seed),
             Self::Tables(tables) => tables.run(text, seed),
+        }
+    }
+
+    /// Multiprocessors of the GPU on which the library takes the kernel.
+    fn multiprocessors(&self, kernel: &str) -> u32 {
+        match self {
+            Self::Case(case) => blackwell::of_case(kernel, case),
+            Self::LowPrecision(LowPrecisionCase::Product(case)) => {
+                blackwell::of_product(kernel, case)
+            }
+            _ => blackwell::MULTIPROCESSORS,
         }
     }
 }
@@ -125,13 +139,16 @@ const fn case(
 
 /// The scenarios that reach a kernel, the ones that notice most for their time first.
 pub fn of_kernel(name: &str) -> Vec<Scenario> {
+    match KERNELS.iter().find(|row| row.name == name).map(|row| row.role) {
+        Some(role @ Role::GemmSm90(pass, operands)) => return sixteen(role, pass, operands),
+        Some(
+            role @ Role::GemmSm100(Sm100Gemm {
+                product: Sm100Product::Sixteen(pass, operands), ..
+            }),
+        ) => return sixteen(role, pass, operands),
+        _ => {}
+    }
     let cases = match name {
-        "gemm_sm90_fprop_bf16" => fprop(Bf16, F16),
-        "gemm_sm90_fprop_f16" => fprop(F16, Bf16),
-        "gemm_sm90_dgrad_bf16" => dgrad(Bf16, F16),
-        "gemm_sm90_dgrad_f16" => dgrad(F16, Bf16),
-        "gemm_sm90_wgrad_bf16" => wgrad(Bf16, F16),
-        "gemm_sm90_wgrad_f16" => wgrad(F16, Bf16),
         "gemm_simt_bf16" => simt(Bf16, F16),
         "gemm_simt_f16" => simt(F16, Bf16),
         "gemm_simt_f32" => simt(F32, F32),
@@ -164,35 +181,42 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             all.extend(
                 [Pass::Fprop, Pass::Dgrad, Pass::Wgrad]
                     .into_iter()
-                    .flat_map(|pass| biased(pass, operands, true)),
+                    .flat_map(|pass| biased(pass, operands, Role::GemmSimt(operands))),
             );
-        }
-    }
-    for (pass, word) in [(Pass::Fprop, "fprop"), (Pass::Dgrad, "dgrad"), (Pass::Wgrad, "wgrad")] {
-        for (dtype, operands) in [(Bf16, ElementType::Bf16), (F16, ElementType::F16)] {
-            if name == format!("gemm_sm90_{word}_{dtype}") {
-                all.extend(biased(pass, operands, false));
-                if pass == Pass::Wgrad {
-                    all.push(more_blocks_than_tiles(dtype));
-                }
-            }
         }
     }
     all
 }
 
+/// The scenarios of a tensor-core kernel of 16-bit operands.
+fn sixteen(role: Role, pass: Pass, operands: ElementType) -> Vec<Scenario> {
+    let (input, other) = if operands == ElementType::F16 { (F16, Bf16) } else { (Bf16, F16) };
+    let mut cases = match pass {
+        Pass::Fprop => fprop(input, other),
+        Pass::Dgrad => dgrad(input, other),
+        Pass::Wgrad => wgrad(input, other),
+    };
+    let pair = matches!(role, Role::GemmSm100(Sm100Gemm { pair: true, .. }));
+    if pair {
+        cases = cases.into_iter().map(blackwell::paired).collect();
+    }
+    let cases = cases.into_iter().map(Scenario::Case);
+    let more_blocks = (pass == Pass::Wgrad && !pair).then(|| more_blocks_than_tiles(input));
+    cases.chain(biased(pass, operands, role)).chain(more_blocks).collect()
+}
+
 /// A bias of each type, with an output of each, and outputs of each that are the product alone; both
 /// with factors of rows and without.
-fn biased(pass: Pass, operands: ElementType, simt: bool) -> impl Iterator<Item = Scenario> {
+fn biased(pass: Pass, operands: ElementType, role: Role) -> impl Iterator<Item = Scenario> {
     let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
     let with_bias = [24, 88, 152].into_iter().enumerate().map(move |(index, columns)| {
         let (bias, output) = (Some(types[index]), types[(index + 1) % 3]);
         let row_scaled = index != 1;
-        Biased { pass, simt, operands, bias, row_scaled, output, columns }
+        Biased { pass, role, operands, bias, row_scaled, output, columns }
     });
     let plain = types.into_iter().map(move |output| Biased {
         pass,
-        simt,
+        role,
         operands,
         bias: None,
         row_scaled: true,
