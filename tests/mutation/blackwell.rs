@@ -116,3 +116,13 @@ fn missing(rows: RowPattern) -> usize {
     let splits = rows.splits();
     (splits.len() * BLOCK_ROWS + 1).saturating_sub(splits.iter().sum())
 }
+
+/// The product with groups that end in each of the lower two boxes of a warp's 32 rows, which code of
+/// their own stores where sums have left tensor memory; and in columns of all chunks.
+pub fn in_lower_boxes(case: ProductCase) -> ProductCase {
+    let rows = Listed(&[20, 0, 29]);
+    match case.pass {
+        Pass::Wgrad => ProductCase { rows, in_features: 368, ..case },
+        _ => ProductCase { rows, out_features: 368, ..case },
+    }
+}

@@ -6,7 +6,7 @@ use grouped_linear::conformance::{
 use grouped_linear::recipe::{
     BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, ScaleRule, Scope, Transform,
 };
-use grouped_linear::{Accumulate, DType, Form};
+use grouped_linear::{Accumulate, Arch, DType, Form};
 
 use crate::biased_fp8;
 use crate::blackwell;
@@ -25,6 +25,9 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
     let product = name.strip_prefix("gemm_fp8_").or_else(|| name.strip_prefix("gemm_sm100_fp8_"));
     if let Some(product) = product {
         let mut cases = products::of_kernel(product);
+        if blackwell::architecture(name) == Arch::Sm100a {
+            cases.extend(cases.first().map(|base| blackwell::in_lower_boxes(*base)));
+        }
         if blackwell::is_pair(name) {
             cases = cases.into_iter().map(blackwell::paired_product).collect();
         }

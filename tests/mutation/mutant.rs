@@ -10,7 +10,7 @@ use ptx_emulator::mutation::{Purpose, Site};
 use crate::companions::only;
 use crate::scenarios::of_kernel;
 use crate::survivors::SURVIVORS;
-use crate::survivors_blackwell::BLACKWELL;
+use crate::survivors_blackwell;
 use crate::survivors_low_precision::LOW_PRECISION;
 
 /// Seeds of the scheduler.
@@ -66,9 +66,9 @@ impl Mutant {
     /// Why it is right that nobody notices, if the list says so.
     pub fn reason(&self) -> Option<&'static str> {
         let own = self.to_string();
-        let mut groups = SURVIVORS.iter().chain(LOW_PRECISION).chain(BLACKWELL);
+        let mut groups = SURVIVORS.iter().chain(LOW_PRECISION);
         let group = groups.find(|group| group.mutants.contains(&own.as_str()));
-        group.map(|group| group.reason)
+        group.map(|group| group.reason).or_else(|| survivors_blackwell::reason(&self.site))
     }
 
     /// Whether the instruction is executed at all: one that traps in its place is noticed.

@@ -196,6 +196,10 @@ fn sixteen(role: Role, pass: Pass, operands: ElementType) -> Vec<Scenario> {
         Pass::Dgrad => dgrad(input, other),
         Pass::Wgrad => wgrad(input, other),
     };
+    if let (Role::GemmSm100(_), Pass::Wgrad) = (role, pass) {
+        // Two and three steps of a stage are multiplied.
+        cases.push(case(Wgrad, input, &[30, 0, 111], 40, 80));
+    }
     let pair = matches!(role, Role::GemmSm100(Sm100Gemm { pair: true, .. }));
     if pair {
         cases = cases.into_iter().map(blackwell::paired).collect();
