@@ -22,6 +22,7 @@ mod scenarios;
 mod segments;
 mod survivors;
 mod survivors_blackwell;
+mod survivors_blackwell_fp8;
 mod survivors_low_precision;
 mod tables;
 
