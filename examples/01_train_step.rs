@@ -1,6 +1,6 @@
 //! One optimiser step of one layer: forward, loss gradient, backward, update in place.
 //!
-//! Runs on the first Hopper GPU, else on the CPU.
+//! Runs on the first GPU, if there are kernels for it, else on the CPU.
 
 use grouped_linear::{
     Config, DType, Device, ForwardOptions, GroupedLinear, GroupedTensor, Result, Splits, Tensor,

@@ -1,7 +1,7 @@
 //! The operations without a layer: explicit arguments, factors, and what is known before anything
 //! runs. This is what a framework with its own parameters and its own tape calls.
 //!
-//! Runs on the first Hopper GPU, else on the CPU.
+//! Runs on the first GPU, if there are kernels for it, else on the CPU.
 
 use grouped_linear::functional::{
     Accumulate, DbiasArgs, DgradArgs, FpropArgs, GemmOptions, WgradArgs, dbias, dgrad, fprop, wgrad,

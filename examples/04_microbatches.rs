@@ -1,7 +1,7 @@
 //! Gradients of several microbatches added up in FP32, the weights' computed after the tokens' have
 //! gone on their way, as a pipeline schedule does.
 //!
-//! Runs on the first Hopper GPU, else on the CPU.
+//! Runs on the first GPU, if there are kernels for it, else on the CPU.
 
 use grouped_linear::{
     BackwardOptions, Config, DType, Device, ForwardOptions, GradSink, GroupedLinear, GroupedTensor,

@@ -1,7 +1,7 @@
 //! Outputs in the caller's memory, a bias with a factor for each row, a bias that is left to the
 //! caller, and what a forward call keeps for backward.
 //!
-//! Runs on the first Hopper GPU, else on the CPU.
+//! Runs on the first GPU, if there are kernels for it, else on the CPU.
 
 use grouped_linear::{
     BackwardOptions, BiasUse, Config, DType, Device, ForwardOptions, GradSink, GroupedLinear,

@@ -1,7 +1,7 @@
 //! Two layers with an operation of one's own between them, as one pipeline: forward, backward, and the
 //! stages that were planned.
 //!
-//! Runs on the first Hopper GPU, else on the CPU.
+//! Runs on the first GPU, if there are kernels for it, else on the CPU.
 
 use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, Function, FunctionSpecs, Gradient, Gradients, InputSpecs,

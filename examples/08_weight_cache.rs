@@ -1,7 +1,7 @@
 //! Training with master weights in FP32 and products in BF16: the copies that the products read are
 //! made once per step of the optimiser, whatever the number of microbatches.
 //!
-//! Runs on the first Hopper GPU, else on the CPU.
+//! Runs on the first GPU, if there are kernels for it, else on the CPU.
 
 use grouped_linear::{
     BackwardOptions, CastWeights, Config, DType, Device, ForwardOptions, GradSink, GroupedLinear,

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Times layers the way that perf/te_baseline.md times TransformerEngine's, beside three products of torch.
+"""Times layers the way that TransformerEngine's were timed, beside three products of torch.
+
+docs/benchmarks.md, "Layers, timed as TransformerEngine's were", says which way, and has the results.
 
 usage: te_method.py RACE_BINARY OUT_JSON [SHAPE ...]
 

@@ -24,8 +24,8 @@ pub struct Entry {
 }
 
 /// Adds launch bounds (`.reqntid`, `.minnctapersm`, `.reqnctapercluster` where there are clusters)
-/// to every entry point and aligns its parameter. Without launch bounds ptxas ignores `setmaxnreg` and allots registers for blocks of
-/// any size.
+/// to every entry point and aligns its parameter. Without launch bounds ptxas ignores `setmaxnreg`
+/// and allots registers for blocks of any size.
 ///
 /// # Errors
 ///

@@ -113,6 +113,7 @@ pub(crate) trait Launcher: Queue {
 
     /// The device of the queue.
     fn device_id(&self) -> DeviceId;
+
     /// Which kernels the device runs; `None` if none are compiled for it.
     fn kernels(&self) -> Option<KernelTarget>;
 

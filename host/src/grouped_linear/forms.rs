@@ -13,7 +13,7 @@ use crate::tensor::{
     missing_copy,
 };
 
-/// Makes the exact numbers ([`Form::Exact`]) that Hopper multiplies of the codes of MXFP8 or NVFP4, for
+/// Makes the exact numbers ([`Form::Exact`]) that GPUs multiply of the codes of MXFP8 or NVFP4, for
 /// every copy that `destination` has; say of activations that arrive quantized. Tokens have `splits`.
 ///
 /// ```

@@ -71,8 +71,8 @@ pub enum Form {
     /// Codes and their scales, those in the tiles of 128 × 4 that block-scaled tensor cores read
     /// (MXFP8 and NVFP4).
     Swizzled,
-    /// Numbers times the scales of their blocks in BF16, which holds them exactly, so that the tensor
-    /// cores of Hopper multiply what the codes stand for (MXFP8 and NVFP4): two bytes an element, and
+    /// Numbers times the scales of their blocks in BF16, which holds them exactly, so that 16-bit
+    /// tensor cores multiply what the codes stand for (MXFP8 and NVFP4): two bytes an element, and
     /// no scales but those of groups or rows.
     ///
     /// The exceptions are numbers of MXFP8 outside of BF16's exponents: those that have bits below
