@@ -73,11 +73,20 @@ impl Turns {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "emulator"))]
 mod tests {
-    use super::super::{low_precision_cases, selected_cases};
+    use std::collections::HashSet;
+
+    use grouped_linear_kernels::variants::Kernel;
+
+    use super::super::cases::Operation;
+    use super::super::{BLACKWELL_TURNS, low_precision_cases, selected_cases};
     use super::*;
     use crate::conformance::SCHEDULER_SEEDS;
+    use crate::plan::{
+        BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Problem, ScaledGemmProblem,
+        Target,
+    };
 
     #[test]
     fn cases_are_told_apart_by_their_kernels() {
@@ -107,16 +116,84 @@ mod tests {
 
     #[test]
     fn turns_meet_every_seed_of_the_scheduler() {
-        let turns = Turns { own: 2, shared: 16 };
-        for (kernels, one_of) in
-            [(KernelsOf::Sixteen, 2), (KernelsOf::Fp8, 2), (KernelsOf::All, 16)]
-        {
-            let taken: Vec<usize> = (0..400).filter(|&n| turns.takes(n, kernels)).collect();
-            assert_eq!(taken.len(), 400 / one_of);
+        let turns = BLACKWELL_TURNS;
+        for (kernels, one_of) in [
+            (KernelsOf::Sixteen, turns.own),
+            (KernelsOf::Fp8, turns.own),
+            (KernelsOf::All, turns.shared),
+        ] {
+            let taken: Vec<usize> = (0..480).filter(|&n| turns.takes(n, kernels)).collect();
+            assert_eq!(taken.len(), 480 / one_of);
             let seeds = taken.iter().map(|number| number % SCHEDULER_SEEDS.len());
-            let seeds: std::collections::HashSet<usize> = seeds.collect();
+            let seeds: HashSet<usize> = seeds.collect();
             assert_eq!(seeds.len(), SCHEDULER_SEEDS.len(), "{kernels:?}");
         }
         assert!((0..100).all(|number| Turns::ALL.takes(number, KernelsOf::All)));
+    }
+
+    /// Products of a case, as plans see them. Those of layers are left to the single operations.
+    fn product(case: &Case) -> Option<Problem> {
+        let pass = match case.operation {
+            Operation::Fprop => Pass::Fprop,
+            Operation::Dgrad => Pass::Dgrad,
+            Operation::Wgrad => Pass::Wgrad,
+            _ => return None,
+        };
+        let splits = case.rows.splits();
+        let gemm = GemmProblem {
+            pass,
+            groups: splits.len(),
+            rows: splits.iter().sum::<usize>() + case.tail,
+            in_features: case.in_features,
+            out_features: case.out_features,
+            input: case.input,
+            output: case.output,
+            bias: BiasKind::None,
+            kernel: KernelChoice::Auto,
+        };
+        case.multiplies_on_tensor_cores().then_some(gemm.into())
+    }
+
+    fn scaled_product(case: &LowPrecisionCase) -> Option<Problem> {
+        let LowPrecisionCase::Product(case) = case else { return None };
+        let splits = case.rows.splits();
+        let scaled = ScaledGemmProblem {
+            pass: case.pass,
+            groups: splits.len(),
+            rows: splits.iter().sum::<usize>() + case.tail,
+            in_features: case.in_features,
+            out_features: case.out_features,
+            a: case.a,
+            b: case.b,
+            accumulation: case.accumulation,
+            output: case.output,
+            bias: BiasKind::None,
+        };
+        Some(scaled.into())
+    }
+
+    /// The names of products on Blackwell's tensor cores that the cases do not run.
+    fn left_out(turns: Turns) -> Vec<&'static str> {
+        let gpu = Some(GpuTarget { compute_capability: (10, 0), multiprocessors: 4 });
+        let cases = selected_cases();
+        let low = low_precision_cases();
+        let sixteen = cases.iter().enumerate().map(|(n, c)| (n, KernelsOf::case(c), product(c)));
+        let low = low.iter().enumerate();
+        let low = low.map(|(n, c)| (n, KernelsOf::low_precision(c), scaled_product(c)));
+        let taken =
+            sixteen.chain(low).filter(|(number, kernels, _)| turns.takes(*number, *kernels));
+        let run: HashSet<&str> = taken
+            .filter_map(|(.., problem)| Plan::new(problem?, Target { gpu }).ok()?.launch?.kernel)
+            .filter_map(|kernel| kernel.row().ok())
+            .map(|kernel| kernel.name)
+            .collect();
+        let products = |kernel: &&Kernel| matches!(kernel.role, Role::GemmSm100(_));
+        KERNELS.iter().filter(products).map(|k| k.name).filter(|n| !run.contains(n)).collect()
+    }
+
+    #[test]
+    fn every_product_of_blackwell_has_its_turn() {
+        assert_eq!(left_out(Turns::ALL), [""; 0]);
+        assert_eq!(left_out(BLACKWELL_TURNS), [""; 0]);
     }
 }

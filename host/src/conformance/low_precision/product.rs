@@ -157,7 +157,39 @@ pub fn product_cases() -> Vec<ProductCase> {
     };
     cases.extend([none, ProductCase { pass: Pass::Fprop, ..none }]);
     micro_cases(&none, &mut cases);
+    arrangement_cases(&none, &mut cases);
     cases
+}
+
+/// What the cases above leave out of Blackwell's two ways to make a tile, or leave to chance where
+/// an engine runs every second case: there are two for each kernel, one beside the other. Tokens that
+/// are a pair's rows give one odd block 44 live rows and others none.
+fn arrangement_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
+    use Accumulation::{Fast, Promoted};
+    use Blocks::{Square, Tensor, Vector};
+    use DType::{E4m3, E5m2};
+    const PAIRS: RowPattern = RowPattern::Listed(&[300, 1]);
+    const BLOCKS: RowPattern = RowPattern::Listed(&[40, 0, 9]);
+    for (a, b, accumulation) in [
+        (Tensor, Tensor, Fast),
+        (Vector, Square, Promoted),
+        (Vector, Vector, Promoted),
+        (Square, Vector, Promoted),
+    ] {
+        let plain = ProductCase { accumulation, tail: 13, in_features: 144, ..*none };
+        let plain = ProductCase { b: Format::fp8(E4m3, b), ..plain };
+        for (dtype, rows) in [(E4m3, PAIRS), (E5m2, PAIRS), (E5m2, BLOCKS)] {
+            let tokens = ProductCase { a: Format::fp8(dtype, a), rows, out_features: 144, ..plain };
+            cases.push(ProductCase { pass: Pass::Fprop, ..tokens });
+            cases.push(ProductCase { pass: Pass::Dgrad, output: DType::Bf16, ..tokens });
+        }
+        for (dtype, out_features) in [(E4m3, 144), (E5m2, 144), (E5m2, 112)] {
+            let a = Format::fp8(dtype, a);
+            let weights = ProductCase { a, rows: BLOCKS, out_features, ..plain };
+            cases.push(weights);
+            cases.push(ProductCase { output: DType::Bf16, ..weights });
+        }
+    }
 }
 
 /// Products of exact numbers.
