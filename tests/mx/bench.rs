@@ -8,16 +8,21 @@ use ptx_emulator::{Arch, LaunchConfig, Machine, ModuleId, Options};
 /// What memory holds that nobody has written.
 pub const UNTOUCHED: u8 = 0xa5;
 
+/// Both architectures: their kernels convert in different ways.
+pub const ARCHITECTURES: [Arch; 2] = [Arch::Sm90a, Arch::Sm100a];
+
 pub struct Bench {
     machine: Machine,
+    architecture: Arch,
     modules: Vec<(String, ModuleId)>,
 }
 
 impl Bench {
-    /// With the kernels of `module`, and events in the order of `seed`.
-    pub fn new(module: &str, seed: u64) -> Self {
-        let options = Options { seed, multiprocessors: 2, ..Options::new(Arch::Sm90a) };
-        let mut bench = Self { machine: Machine::with_options(options), modules: Vec::new() };
+    /// With the kernels of `module` for an architecture, and events in the order of `seed`.
+    pub fn new(architecture: Arch, module: &str, seed: u64) -> Self {
+        let options = Options { seed, multiprocessors: 2, ..Options::new(architecture) };
+        let machine = Machine::with_options(options);
+        let mut bench = Self { machine, architecture, modules: Vec::new() };
         bench.load(module);
         bench
     }
@@ -27,7 +32,8 @@ impl Bench {
         if self.modules.iter().any(|(name, _)| name == module) {
             return;
         }
-        let path = format!("{}/host/ptx/sm_90a/{module}.ptx", env!("CARGO_MANIFEST_DIR"));
+        let folder = if self.architecture == Arch::Sm90a { "sm_90a" } else { "sm_100a" };
+        let path = format!("{}/host/ptx/{folder}/{module}.ptx", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let id = self.machine.load(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
         self.modules.push((module.to_owned(), id));

@@ -6,9 +6,16 @@
 //! below its end the pieces above it are 0, and above its end it is 1. To add the pieces to 2²³ one
 //! after another rounds to integers, ties to even, once: only the piece that the number lies on has
 //! a fraction. So a code takes six multiply-adds and no comparison.
+//!
+//! Blackwell has them, and rounds to nearest with them. Random rounding stays as it is on both: the
+//! hardware's takes other bits for a number, and adds them where this compares.
 
-use ptx_std::convert::{f32_to_bf16x2, fma};
-use ptx_std::convert_small::{add_toward_zero, fma_saturated, multiply_bf16x2, permute_bytes};
+use ptx_std::convert::f32_to_bf16x2;
+#[cfg(not(feature = "sm100a"))]
+use ptx_std::convert::fma;
+#[cfg(not(feature = "sm100a"))]
+use ptx_std::convert_small::fma_saturated;
+use ptx_std::convert_small::{add_toward_zero, multiply_bf16x2, permute_bytes};
 
 /// The number whose unit in the last place is 1.
 const INTEGERS: f32 = 8_388_608.0;
@@ -22,9 +29,17 @@ pub struct Codes(u32);
 impl Codes {
     /// Rounds to nearest, ties to the even code. The numbers are neither negative nor NaN; what is
     /// beyond 6 gives 6.
+    #[cfg(not(feature = "sm100a"))]
     #[inline(always)]
     pub fn nearest(magnitudes: [f32; 8]) -> Self {
         Self::pack(magnitudes.map(nearest))
+    }
+
+    /// The same, in hardware.
+    #[cfg(feature = "sm100a")]
+    #[inline(always)]
+    pub fn nearest(magnitudes: [f32; 8]) -> Self {
+        Self(ptx_std::convert_blocks::f32x8_to_e2m1x8(magnitudes))
     }
 
     /// Rounds to one of the two neighbours: to the one further from zero where the part of the way
@@ -134,6 +149,7 @@ pub fn exact(codes: Codes, signs: Signs, scale: f32) -> [u32; 4] {
 }
 
 /// A code, in the low bits of [`INTEGERS`].
+#[cfg(not(feature = "sm100a"))]
 #[inline(always)]
 fn nearest(a: f32) -> u32 {
     let to_two = fma_saturated(a, 0.5, 0.0);

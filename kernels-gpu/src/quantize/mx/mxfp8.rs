@@ -15,7 +15,7 @@ use ptx_std::thread::{
     WARP, block_index, grid_blocks, lane_index, shuffle_xor_f32, thread_index, warp_index,
 };
 
-use super::e8m0::{exponent, factor, value};
+use super::e8m0::{Exponents, exponent, factor, value};
 use super::scales::TileScales;
 use super::source::{CHUNK, Source, largest};
 use super::tiles::{COLUMNS, ROWS, Tile, Tiles, is_skipped};
@@ -116,12 +116,17 @@ unsafe fn walk<S: Source, F: Format, const SQUARE: bool>(args: &Mxfp8Args) {
         let tiles = Tiles::new(&args.source);
         let mut turn = 0;
         let mut index = block_index();
-        while index < tiles.count {
+        let mut count = tiles.count;
+        while index < count {
             let tile = tiles.get(index);
             let shared = shared_base() + 2 * SCALE_BYTES * turn;
             quantize_tile::<S, F, SQUARE>(args, &tiles, &tile, shared);
             turn ^= 1;
             index += grid_blocks();
+            // For Blackwell, ptxas has one register too few where elements have four bytes.
+            if cfg!(feature = "sm100a") && S::BYTES == 4 {
+                count = tiles.count_anew();
+            }
         }
     }
 }
@@ -210,7 +215,7 @@ unsafe fn quantize_tile<S: Source, F: Format, const SQUARE: bool>(
             if rowwise.is_wanted() {
                 let e = row_exponents::<S, F>(&chunks);
                 if lane % 4 == 0 {
-                    each8(|i| row_scale.put(DOWN * i as u32, e[i]));
+                    each8(|i| row_scale.put(DOWN * i as u32, e.code(i)));
                 }
                 row_half::<S, F>(&rowwise, &place, &chunks, 0, &e);
                 row_half::<S, F>(&rowwise, &place, &chunks, 4, &e);
@@ -219,7 +224,7 @@ unsafe fn quantize_tile<S: Source, F: Format, const SQUARE: bool>(
             if columnwise.is_wanted() {
                 let e = column_exponents::<S, F>(&chunks);
                 if lane < ACROSS {
-                    each8(|i| column_scale.put(i as u32, e[i]));
+                    each8(|i| column_scale.put(i as u32, e.code(i)));
                 }
                 column_half::<S, F>(&columnwise, &place, &chunks, 0, &e);
                 column_half::<S, F>(&columnwise, &place, &chunks, 4, &e);
@@ -261,7 +266,7 @@ fn scales(args: &Mxfp8Args, copy: &MxCopy, columnwise: bool) -> MxScales {
 /// The exponents of the rowwise blocks of eight rows: eight columns of a block are here, the others
 /// in the lanes beside.
 #[inline(always)]
-unsafe fn row_exponents<S: Source, F: Format>(chunks: &[S::Chunk; 8]) -> [u32; 8] {
+unsafe fn row_exponents<S: Source, F: Format>(chunks: &[S::Chunk; 8]) -> Exponents {
     let [[a, b], [c, d], [e, f], [g, h]] = array4(|pair| {
         let (first, second) = (chunks[2 * pair], chunks[2 * pair + 1]);
         let own = S::largest(S::magnitudes(first), S::magnitudes(second));
@@ -269,8 +274,7 @@ unsafe fn row_exponents<S: Source, F: Format>(chunks: &[S::Chunk; 8]) -> [u32; 8
         let all = unsafe { S::pair_max_xor(S::pair_max_xor(own, 1), 2) };
         S::widen_pair(all)
     });
-    let amax = [a, b, c, d, e, f, g, h];
-    array8(|i| exponent(amax[i], F::RECIPROCAL_MAX))
+    Exponents::new([a, b, c, d, e, f, g, h], F::RECIPROCAL_MAX)
 }
 
 /// The largest magnitudes of the columns of a band.
@@ -284,11 +288,10 @@ unsafe fn column_magnitudes<S: Source>(chunks: &[S::Chunk; 8]) -> S::Magnitudes 
 
 /// The exponents of the columnwise blocks of eight columns.
 #[inline(always)]
-unsafe fn column_exponents<S: Source, F: Format>(chunks: &[S::Chunk; 8]) -> [u32; 8] {
+unsafe fn column_exponents<S: Source, F: Format>(chunks: &[S::Chunk; 8]) -> Exponents {
     // SAFETY: handed to the caller.
     let all = unsafe { column_magnitudes::<S>(chunks) };
-    let amax = S::widen(all);
-    array8(|i| exponent(amax[i], F::RECIPROCAL_MAX))
+    Exponents::new(S::widen(all), F::RECIPROCAL_MAX)
 }
 
 /// The exponent of a square.
@@ -319,11 +322,11 @@ unsafe fn row_half<S: Source, F: Format>(
     place: &Place,
     chunks: &[S::Chunk; 8],
     first: usize,
-    e: &[u32; 8],
+    e: &Exponents,
 ) {
-    let codes = array4(|i| encode::<F>(S::values(chunks[first + i]), [factor(e[first + i]); 8]));
+    let codes = array4(|i| encode::<F>(S::values(chunks[first + i]), [e.factor(first + i); 8]));
     // SAFETY: handed to the caller.
-    unsafe { store::<F>(copy, place, first, &codes, |i| [value(e[first + i]); 8]) };
+    unsafe { store::<F>(copy, place, first, &codes, |i| [e.value(first + i); 8]) };
 }
 
 /// Four rows of a lane, from row `first` on, by their blocks along the rows.
@@ -333,12 +336,12 @@ unsafe fn column_half<S: Source, F: Format>(
     place: &Place,
     chunks: &[S::Chunk; 8],
     first: usize,
-    e: &[u32; 8],
+    e: &Exponents,
 ) {
-    let by = array8(|i| factor(e[i]));
+    let by = array8(|i| e.factor(i));
     let codes = array4(|i| encode::<F>(S::values(chunks[first + i]), by));
     // SAFETY: handed to the caller.
-    unsafe { store::<F>(copy, place, first, &codes, |_| array8(|i| value(e[i]))) };
+    unsafe { store::<F>(copy, place, first, &codes, |_| array8(|i| e.value(i))) };
 }
 
 /// Four rows of a lane, from row `first` on, of squares: the same for both copies.
