@@ -23,7 +23,8 @@ mod segments;
 mod survivors;
 mod survivors_blackwell;
 mod survivors_blackwell_fp8;
-mod survivors_low_precision;
+mod survivors_fp8;
+mod survivors_quantizers;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};

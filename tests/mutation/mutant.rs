@@ -11,7 +11,8 @@ use crate::companions::only;
 use crate::scenarios::of_kernel;
 use crate::survivors::SURVIVORS;
 use crate::survivors_blackwell;
-use crate::survivors_low_precision::LOW_PRECISION;
+use crate::survivors_fp8::FP8_PRODUCTS;
+use crate::survivors_quantizers::QUANTIZERS;
 
 /// Seeds of the scheduler.
 pub const SEEDS: &[u64] = &[1, 2, 3, 4, 5];
@@ -66,7 +67,7 @@ impl Mutant {
     /// Why it is right that nobody notices, if the list says so.
     pub fn reason(&self) -> Option<&'static str> {
         let own = self.to_string();
-        let mut groups = SURVIVORS.iter().chain(LOW_PRECISION);
+        let mut groups = SURVIVORS.iter().chain(FP8_PRODUCTS).chain(QUANTIZERS);
         let group = groups.find(|group| group.mutants.contains(&own.as_str()));
         group.map(|group| group.reason).or_else(|| survivors_blackwell::reason(&self.site))
     }
