@@ -206,16 +206,19 @@ fn wanted_kernels(args: &BenchArgs, machine: &Machine, block: bool) -> Result<Ve
     Ok(kernels)
 }
 
-/// Why a machine has no such product.
+/// Why there is no prediction of such a product.
 fn absent(machine: &Machine, recipe: RecipeChoice) -> String {
     let instead = match (machine.generation, recipe) {
+        (Generation::Blackwell, RecipeChoice::Fp8Block) => {
+            return format!(
+                "the model does not know how {} promotes sums of `fp8-block` from tensor memory",
+                machine.name
+            );
+        }
         (Generation::Hopper, _) => {
             "it is multiplied in BF16 there; `--pass quantize` has its quantizers"
         }
-        (Generation::Blackwell, RecipeChoice::Fp8Fast) => {
-            "its tensor cores sum in FP32; use `fp8-tensor`"
-        }
-        (Generation::Blackwell, _) => "its tensor cores scale blocks of 32; use `mxfp8`",
+        (Generation::Blackwell, _) => "its tensor cores sum in FP32; use `fp8-tensor`",
     };
     format!("{} has no product of `{}` of its own: {instead}", machine.name, recipe.name())
 }
@@ -367,7 +370,7 @@ mod tests {
     fn what_cannot_be_predicted_is_refused() {
         for (flags, reason) in [
             (&["--recipe=mxfp8"][..], "multiplied in BF16"),
-            (&["--recipe=fp8-block", "--device=b200"], "use `mxfp8`"),
+            (&["--recipe=fp8-block", "--device=b200"], "from tensor memory"),
             (&["--recipe=fp8-fast", "--device=b200"], "use `fp8-tensor`"),
             (&["--tile=block"], "for Blackwell"),
             (&["--shape=s99"], "no shape `s99`"),

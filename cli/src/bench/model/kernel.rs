@@ -61,7 +61,7 @@ impl Numbers {
 /// How a tile is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// Hopper: 128 × 256, two warpgroups multiply and store. This is what the project ships.
+    /// Hopper: 128 × 256, two warpgroups multiply and store.
     Warpgroups,
     /// Blackwell: 128 × 256 by one block; eight warps store, while the next tile is multiplied.
     Block,
@@ -281,7 +281,7 @@ impl Kernel {
 }
 
 impl Machine {
-    /// The products that it has kernels or plans for; `block` takes tiles of one block on Blackwell.
+    /// The products that the model knows of; `block` takes tiles of one block on Blackwell.
     pub fn kernels(&self, block: bool) -> Vec<Kernel> {
         let (arrangement, numbers): (_, &[Numbers]) = match self.generation {
             Generation::Hopper => (
