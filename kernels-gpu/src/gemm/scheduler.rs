@@ -1,7 +1,8 @@
 //! Which tile comes next.
 //!
 //! The tiles of all groups are numbered through, group after group; the group table holds the
-//! number of the first of each. A block takes tile `block`, `block + blocks`, and so on. A warp
+//! number of the first of each. A block takes tile `block`, `block + blocks`, and so on; blocks of a
+//! cluster take one together, by the cluster's number. A warp
 //! walks: numbers only grow, so it keeps a window of 32 groups' ends, one per lane, and moves it
 //! forward, which costs no shared memory and no barrier.
 //!

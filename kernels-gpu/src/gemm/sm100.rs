@@ -2,10 +2,10 @@
 //! tensor memory, two warpgroups finish tiles from there.
 //!
 //! ```text
-//!   warp 0               shared memory, stages          warp 1               tensor memory        warps 4–11
-//!   one thread ──TMA──▶  [A | B] [A | B] [A | B] … ──▶  one thread ──mma──▶  [tile] [tile] ──ld──▶ 32 × 128 sums each
-//!        ▲                  full[s]: bytes landed ───▶    │      ▲              sums full ───────▶   │
-//!        └────────────────  empty[s]: multiplied ◀────────┘      └──────────────  sums empty ◀───────┘
+//!   warp 0          shared memory      warp 1          tensor memory         warps 4–11
+//!   one thread ─▶  [A|B] [A|B] [A|B] … ─▶  one thread ─▶  [tile] [tile] ─▶  32 × 128 sums each
+//!      ▲   TMA      full[s]: landed          │   ▲   mma    sums full    ld   │
+//!      └────────── empty[s]: multiplied ◀────┘   └─────── sums empty ◀────────┘
 //! ```
 //!
 //! A block alone makes tiles of 128 × 256, with four stages of 48 KiB. A *pair* of blocks, a cluster

@@ -27,7 +27,7 @@ const BOX_BYTES: u32 = D_BOX_ROWS * ROW_BYTES;
 const BOXES: u32 = 3;
 /// Bytes of a warp.
 const WARP_BYTES: u32 = BOXES * BOX_BYTES;
-/// Bytes of all warps that multiply.
+/// Bytes of all warps that finish tiles.
 pub const STAGING_BYTES: u32 = CONSUMER_WARPS * WARP_BYTES;
 
 /// A warp's boxes, and where a tile of one group goes.

@@ -1,6 +1,6 @@
-//! The tile that comes next, as the warp that copies tells those that multiply: in shared memory, under
-//! the barriers of the tile's first stage. So only one warp of a block walks the tiles, and it does
-//! so while the others still multiply.
+//! The tile that comes next, as the warp that copies tells the others: in shared memory, under the
+//! barriers of the tile's first stage (Hopper) or of its own (Blackwell). So only one warp of a block
+//! walks the tiles, and it does so while the others still multiply.
 
 use ptx_std::memory::{load_shared_u32x4, load_shared_u64, store_shared_u32};
 
@@ -11,7 +11,7 @@ use super::scheduler::Work;
 pub struct Task {
     /// The tile.
     pub work: Work,
-    /// Stages of its products. With none, the task has the place of one.
+    /// Stages of its products. With none, the task has the place of one where it stands beside it.
     pub stages: u32,
     /// First token of the group, among the padded ones where those are multiplied.
     pub token: u32,

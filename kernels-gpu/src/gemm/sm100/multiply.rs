@@ -118,6 +118,9 @@ pub unsafe fn multiply<S: Schedule, E: Multiply, G: Group>(
                 if G::BLOCKS == 2 && S::WATCHED {
                     ring.ready().wait_cluster(ring.parity());
                 }
+                // Before the stage is handed on: behind that its barriers may go through their next
+                // phases, and a lane that still waited for this one would wait without end.
+                warp_barrier();
                 if elected {
                     let (a, b) = (S::a::<E::A>(ring.stage()), S::b::<E::B>(ring.stage()));
                     for step in 0..live.div_ceil(depth) {
@@ -134,8 +137,6 @@ pub unsafe fn multiply<S: Schedule, E: Multiply, G: Group>(
                     }
                     sums.advance();
                 }
-                // No lane falls so far behind that the phase it waits for is over twice.
-                warp_barrier();
             }
         }
     }
@@ -171,12 +172,12 @@ pub unsafe fn make_ready<S: Schedule, G: Group>(shared: u32) {
         while let Some(task) = tasks.next() {
             for stage in 0..task.stages {
                 take::<S, G>(&ring, live::<S>(stage, task.tokens));
+                // As in `multiply`.
+                warp_barrier();
                 if lane_index() == 0 {
                     ring.ready().of_block(0).arrive();
                 }
                 ring.advance();
-                // As in `multiply`.
-                warp_barrier();
             }
         }
     }
@@ -209,7 +210,8 @@ unsafe fn take<S: Schedule, G: Group>(ring: &Stages<G>, live: u32) {
 #[inline(always)]
 unsafe fn clear_rows_from<G: Group>(stage: u32, live: u32) {
     let end = live.next_multiple_of(<Sixteen as Kind>::DEPTH) * ROW_BYTES;
-    // SAFETY: the stage is full; the products that read it come after the fence and the barrier.
+    // SAFETY: the stage is full; the products that read it come after the fence and after the warp
+    // has met.
     unsafe {
         let mut block = stage;
         while block < stage + stage_bytes::<G>() {
@@ -221,6 +223,5 @@ unsafe fn clear_rows_from<G: Group>(stage: u32, live: u32) {
             block += BLOCK_BYTES;
         }
         fence_async_shared();
-        warp_barrier();
     }
 }
