@@ -236,21 +236,6 @@ pub const FP8_PLACES: &[Places] = &[
             fp8_rows_tensor_pair_e5m2 26163",
     },
     Places {
-        reason: "no memory passes between the lanes here: it keeps lanes from falling a phase behind, and emulated ones meet where their paths do",
-        damages: &["without `bar.warp.sync`"],
-        lines: "\
-            fp8_reduction_vector_vector_pair_e4m3 17009 fp8_reduction_vector_vector_pair_e5m2 \
-            22872 fp8_rows_vector_square_pair_e4m3 39384 fp8_rows_vector_square_pair_e5m2 45026 \
-            fp8_reduction_square_vector_pair_e4m3 16787 fp8_reduction_square_vector_pair_e5m2 \
-            22576 fp8_reduction_vector_square_pair_e4m3 39058 \
-            fp8_reduction_vector_square_pair_e5m2 44690 fp8_rows_square_vector_pair_e4m3 61709 \
-            fp8_rows_square_vector_pair_e5m2 67520 fp8_rows_vector_vector_pair_e4m3 84773 \
-            fp8_rows_vector_vector_pair_e5m2 90662 fp8_reduction_tensor_e4m3 3131 \
-            fp8_reduction_tensor_e5m2 6362 fp8_reduction_tensor_pair_e4m3 6732 \
-            fp8_reduction_tensor_pair_e5m2 10031 fp8_rows_tensor_e4m3 16203 fp8_rows_tensor_e5m2 \
-            19446 fp8_rows_tensor_pair_e4m3 19815 fp8_rows_tensor_pair_e5m2 23126",
-    },
-    Places {
         reason: "all lanes have read tensor memory in one instruction and waited for it in one, so that the arrival of one comes behind the reads of all",
         damages: &["without `bar.warp.sync`"],
         lines: "\
