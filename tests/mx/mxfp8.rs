@@ -7,8 +7,9 @@ use grouped_linear::reference::quantize::{BlockShape, ScaleOrder};
 use grouped_linear_kernels::abi::ElementType;
 use grouped_linear_kernels::abi::mx::{MxCopy, MxDequantizeArgs, MxSource, Mxfp8Args, SwizzleArgs};
 use half::bf16;
+use ptx_emulator::Arch;
 
-use super::bench::{Bench, UNTOUCHED};
+use super::bench::{ARCHITECTURES, Bench, UNTOUCHED};
 use super::shape::{Contents, KINDS, Shape, round, untouched, values};
 use super::{assert_bf16, assert_bytes};
 
@@ -58,13 +59,19 @@ fn element_type(format: Float8Format) -> ElementType {
 }
 
 fn check(case: &Case) {
+    for architecture in ARCHITECTURES {
+        check_on(architecture, case);
+    }
+}
+
+fn check_on(architecture: Arch, case: &Case) {
     let what = format!(
-        "{:?} {} {:?} {:?} {:?}",
+        "{architecture:?} {:?} {} {:?} {:?} {:?}",
         case.shape, KINDS[case.kind].1, case.contents, case.recipe, case.wanted
     );
     let (kind, name) = KINDS[case.kind];
     let values = values(&case.shape, kind, case.contents, case.seed);
-    let mut bench = Bench::new("quantize_mxfp8", case.seed);
+    let mut bench = Bench::new(architecture, "quantize_mxfp8", case.seed);
     let source = case.shape.source(&mut bench, &values, kind);
     let wants = DIRECTIONS.map(|direction| want(&case.shape, &values, &case.recipe, direction));
     let swizzled = u32::from(case.recipe.order == ScaleOrder::Swizzled);
@@ -237,8 +244,8 @@ fn both_copies_are_those_of_the_reference() {
 #[test]
 fn a_flag_and_an_empty_table_leave_everything_untouched() {
     let shape = Shape::tokens(&[40, 24], 0, 64);
-    for skip in [true, false] {
-        let mut bench = Bench::new("quantize_mxfp8", 7);
+    for (architecture, skip) in ARCHITECTURES.into_iter().flat_map(|a| [(a, true), (a, false)]) {
+        let mut bench = Bench::new(architecture, "quantize_mxfp8", 7);
         let values = values(&shape, ElementType::Bf16, Contents::Ordinary, 7);
         let mut source = shape.source(&mut bench, &values, ElementType::Bf16);
         if skip {
@@ -282,43 +289,46 @@ fn exponents_of_known_magnitudes() {
     for (i, (amax, _)) in known.iter().enumerate() {
         values[i * 32 + i] = -amax;
     }
-    let mut bench = Bench::new("quantize_mxfp8", 3);
-    let source = shape.source(&mut bench, &values, ElementType::F32);
-    let scales = bench.untouched(128 * 4);
-    let rowwise = MxCopy { scales, ..MxCopy::default() };
-    let format = ElementType::E4m3 as u32;
-    bench.launch(
-        "quantize_mxfp8_f32",
-        1,
-        &Mxfp8Args { source, rowwise, format, ..Mxfp8Args::default() },
-    );
-    let got = bench.read(scales, 128 * 4);
-    for (i, (amax, exponent)) in known.iter().enumerate() {
-        assert_eq!(got[4 * i], *exponent, "{amax:e}");
+    for (architecture, got) in rowwise_exponents(&shape, &values) {
+        for (i, (amax, exponent)) in known.iter().enumerate() {
+            assert_eq!(got[4 * i], *exponent, "{architecture:?}: {amax:e}");
+        }
     }
 }
 
 #[test]
-fn exponents_around_the_smallest_power_of_two() {
-    // Largest magnitudes that, divided by 448, lie around 2⁻¹²⁷: the one rounding boundary among
-    // the subnormal numbers.
-    let boundary = 448.0 * 2f32.powi(-127);
-    let magnitudes: Vec<f32> = (-24..24)
-        .map(|ulps| f32::from_bits(boundary.to_bits().wrapping_add_signed(ulps)))
-        .collect();
+fn exponents_around_every_boundary() {
+    // Largest magnitudes that, divided by 448, lie around a power of two; around 2⁻¹²⁷, the one
+    // rounding boundary among the subnormal numbers, more of them.
+    let around = |exponent: i32, ulps: std::ops::Range<i32>| {
+        let boundary = (448.0 * 2f64.powi(exponent)) as f32;
+        ulps.map(move |ulps| f32::from_bits(boundary.to_bits().wrapping_add_signed(ulps)))
+    };
+    let magnitudes: Vec<f32> =
+        around(-127, -24..24).chain((-126..119).flat_map(|e| around(e, -2..3))).collect();
     let shape = Shape::weights(1, magnitudes.len(), 32);
     let values: Vec<f32> =
         magnitudes.iter().flat_map(|&amax| [[amax], [0.0; 1]].concat().repeat(16)).collect();
-    let mut bench = Bench::new("quantize_mxfp8", 5);
-    let source = shape.source(&mut bench, &values, ElementType::F32);
-    let scales = bench.untouched(128 * 4);
-    let rowwise = MxCopy { scales, ..MxCopy::default() };
-    let args =
-        Mxfp8Args { source, rowwise, format: ElementType::E4m3 as u32, ..Mxfp8Args::default() };
-    bench.launch("quantize_mxfp8_f32", 1, &args);
-    let got = bench.read(scales, 128 * 4);
-    let got: Vec<u8> = (0..magnitudes.len()).map(|i| got[4 * i]).collect();
     let want: Vec<u8> = magnitudes.iter().map(|&amax| mxfp8_exponent(amax, E4m3::MAX).0).collect();
-    assert_eq!(got, want);
-    assert!(want.contains(&0) && want.contains(&1));
+    assert!((0..=246).all(|exponent| want.contains(&exponent)));
+    for (architecture, got) in rowwise_exponents(&shape, &values) {
+        for (i, want) in want.iter().enumerate() {
+            assert_eq!(got[4 * i], *want, "{architecture:?}: {:e}", magnitudes[i]);
+        }
+    }
+}
+
+/// The exponents of FP32 weights with 32 columns, four bytes a row, of which the first is there.
+fn rowwise_exponents(shape: &Shape, values: &[f32]) -> [(Arch, Vec<u8>); 2] {
+    ARCHITECTURES.map(|architecture| {
+        let mut bench = Bench::new(architecture, "quantize_mxfp8", 3);
+        let source = shape.source(&mut bench, values, ElementType::F32);
+        let bytes = (values.len() / 32).next_multiple_of(128) * 4;
+        let scales = bench.untouched(bytes);
+        let rowwise = MxCopy { scales, ..MxCopy::default() };
+        let format = ElementType::E4m3 as u32;
+        let args = Mxfp8Args { source, rowwise, format, ..Mxfp8Args::default() };
+        bench.launch("quantize_mxfp8_f32", 1, &args);
+        (architecture, bench.read(scales, bytes))
+    })
 }

@@ -12,8 +12,9 @@ use grouped_linear_kernels::abi::mx::{
     Nvfp4Target, Nvfp4TileAmaxArgs, Nvfp4Way, SwizzleArgs,
 };
 use half::bf16;
+use ptx_emulator::Arch;
 
-use super::bench::{Bench, UNTOUCHED};
+use super::bench::{ARCHITECTURES, Bench, UNTOUCHED};
 use super::mxfp8::check_sums;
 use super::shape::{Contents, KINDS, Shape, round, untouched, values};
 use super::{assert_bf16, assert_bytes};
@@ -108,11 +109,20 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
 }
 
 fn check(case: &Case) {
+    for architecture in ARCHITECTURES {
+        check_on(architecture, case);
+    }
+}
+
+fn check_on(architecture: Arch, case: &Case) {
     let recipe = &case.recipe;
     let (kind, name) = KINDS[case.kind];
-    let what = format!("{:?} {name} {:?} {recipe:?} {:?}", case.shape, case.contents, case.wanted);
+    let what = format!(
+        "{architecture:?} {:?} {name} {:?} {recipe:?} {:?}",
+        case.shape, case.contents, case.wanted
+    );
     let values = values(&case.shape, kind, case.contents, case.seed);
-    let mut bench = Bench::new("quantize_nvfp4", case.seed);
+    let mut bench = Bench::new(architecture, "quantize_nvfp4", case.seed);
     let source = case.shape.source(&mut bench, &values, kind);
     let wants: Vec<Option<Want>> = (0..2)
         .map(|i| case.wanted[i].then(|| want(&case.shape, &values, recipe, DIRECTIONS[i])))
@@ -340,7 +350,8 @@ impl Made<'_> {
         let order = if swizzle { ScaleOrder::Swizzled } else { ScaleOrder::Compact };
         let recipe = Recipe { order, ..case.recipe };
         let want = want(&case.shape, values, &recipe, DIRECTIONS[self.index]);
-        let mut bench = Bench::new("quantize_mxfp8", case.seed);
+        // Its source is the same on both.
+        let mut bench = Bench::new(ARCHITECTURES[0], "quantize_mxfp8", case.seed);
         let source = case.shape.source(&mut bench, values, ElementType::F32);
         let (from, to) = (bench.upload(&have.scales), bench.untouched(have.scales.len()));
         let args = SwizzleArgs {
@@ -436,8 +447,8 @@ fn rows_with_scales_of_their_own() {
 #[test]
 fn nothing_is_drawn_where_the_splits_are_bad_or_the_flag_is_set() {
     let shape = Shape::tokens(&[40, 24], 0, 64);
-    for skip in [true, false] {
-        let mut bench = Bench::new("quantize_nvfp4", 9);
+    for (architecture, skip) in ARCHITECTURES.into_iter().flat_map(|a| [(a, true), (a, false)]) {
+        let mut bench = Bench::new(architecture, "quantize_nvfp4", 9);
         let values = values(&shape, ElementType::Bf16, Contents::Ordinary, 9);
         let source = shape.source(&mut bench, &values, ElementType::Bf16);
         let mut bad = vec![0u8; 1024];
