@@ -108,9 +108,13 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
     Want { amax, data, scales, exact, restored: in_place }
 }
 
+/// On Hopper, and one of five cases on Blackwell, too: five has no divisor in common with the numbers
+/// of recipes, types and orders, so that all of them have their turn.
 fn check(case: &Case) {
     for architecture in ARCHITECTURES {
-        check_on(architecture, case);
+        if architecture == Arch::Sm90a || case.seed.is_multiple_of(5) {
+            check_on(architecture, case);
+        }
     }
 }
 
