@@ -53,7 +53,7 @@ pub struct BenchArgs {
 enum MachineChoice {
     /// H200 SXM, with the kernels that the project has.
     H200,
-    /// B200, with kernels as planned: predictions from assumptions, nothing is measured.
+    /// B200: predictions from assumptions, nothing is measured.
     B200,
 }
 

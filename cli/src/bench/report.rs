@@ -49,9 +49,7 @@ impl Row {
 fn heading(machine: &Machine) -> &'static str {
     match machine.generation {
         Generation::Hopper => "H200: predicted by the model, beside what was measured.",
-        Generation::Blackwell => {
-            "B200: predicted from assumptions for kernels as planned. NOTHING HERE IS MEASURED."
-        }
+        Generation::Blackwell => "B200: predicted from assumptions. NOTHING HERE IS MEASURED.",
     }
 }
 
