@@ -89,9 +89,9 @@ fn print_kernels() {
              {minimum_driver} or newer"
         );
     }
-    println!("kernels      {:<24}{:<10}{:>10}  origin", "module", "target", "bytes");
+    println!("kernels      {:<28}{:<10}{:>10}  origin", "module", "target", "bytes");
     for KernelModule { name, target, bytes, origin, .. } in source.modules {
-        println!("             {name:<24}{target:<10}{bytes:>10}  {origin}");
+        println!("             {name:<28}{target:<10}{bytes:>10}  {origin}");
     }
 }
 
