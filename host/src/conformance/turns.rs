@@ -17,7 +17,7 @@ pub enum KernelsOf {
     Sixteen,
     /// Products of FP8 operands on them, and shared ones.
     Fp8,
-    /// Those of whole layers: what they add to single operations is the host's, which all
+    /// Those of whole layers of 16 bits: what they add to single operations is the host's, which all
     /// architectures share.
     Layer,
 }
@@ -26,9 +26,9 @@ impl KernelsOf {
     /// Those of a case.
     pub fn case(case: &Case) -> Self {
         match case.operation {
-            Operation::Layer if case.refusal(true).is_none() => Self::Layer,
-            _ if case.multiplies_on_tensor_cores() => Self::Sixteen,
-            _ => Self::All,
+            _ if !case.multiplies_on_tensor_cores() => Self::All,
+            Operation::Layer => Self::Layer,
+            _ => Self::Sixteen,
         }
     }
 
