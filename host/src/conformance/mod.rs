@@ -32,8 +32,6 @@ pub use self::low_precision::{
 pub use self::rows::RowPattern;
 pub use self::run::{Outcome, run_case, run_case_once};
 pub use self::turns::KernelsOf;
-#[cfg(feature = "emulator")]
-use self::turns::Layers;
 use self::turns::Turns;
 use crate::backend::Device;
 #[cfg(feature = "emulator")]
@@ -65,8 +63,7 @@ impl Engine {
     }
 
     /// Whether `cargo test` runs the case with this number in its list. Emulated Hopper runs every
-    /// case but layers, which it shares with emulated Blackwell; that runs [`BLACKWELL_TURNS`].
-    /// `grouped-linear verify` runs every case on either.
+    /// case; emulated Blackwell [`BLACKWELL_TURNS`], and every one in `grouped-linear verify`.
     pub fn takes(&self, number: usize, kernels: KernelsOf) -> bool {
         self.turns.takes(number, kernels)
     }
@@ -92,12 +89,7 @@ pub const SCHEDULER_SEEDS: [u64; 5] = [1, 2, 3, 5, 8];
 /// kernels that Hopper runs in full one of sixteen. Neither number has a divisor in common with that
 /// of the seeds.
 #[cfg(feature = "emulator")]
-const BLACKWELL_TURNS: Turns = Turns { own: 2, shared: 16, layers: Layers::Even };
-
-/// The cases that emulated Hopper runs in `cargo test` where Blackwell is beside it: all but the
-/// layers that Blackwell runs.
-#[cfg(feature = "emulator")]
-const HOPPER_TURNS: Turns = Turns { layers: Layers::Odd, ..Turns::ALL };
+const BLACKWELL_TURNS: Turns = Turns { own: 2, shared: 16 };
 
 /// Every engine that can run: [`engines`], and emulated Blackwell behind emulated Hopper.
 pub fn engines_of_every_architecture() -> Vec<Engine> {
@@ -110,8 +102,7 @@ pub fn engines_of_every_architecture() -> Vec<Engine> {
             device_of: Some(emulated_blackwell),
             turns: BLACKWELL_TURNS,
         });
-        let turns = if blackwell.is_some() { HOPPER_TURNS } else { engine.turns };
-        std::iter::once(Engine { turns, ..engine }).chain(blackwell)
+        std::iter::once(engine).chain(blackwell)
     });
     engines.collect()
 }

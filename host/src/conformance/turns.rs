@@ -3,7 +3,7 @@
 
 use grouped_linear_kernels::variants::{KERNELS, Role, Sm100Gemm, Sm100Product};
 
-use super::cases::{Case, Operation};
+use super::cases::Case;
 use super::low_precision::{LowPrecisionCase, ProductCase};
 use crate::plan::KernelTarget;
 use crate::recipe::Format;
@@ -17,19 +17,12 @@ pub enum KernelsOf {
     Sixteen,
     /// Products of FP8 operands on them, and shared ones.
     Fp8,
-    /// Those of whole layers of 16 bits: what they add to single operations is the host's, which all
-    /// architectures share.
-    Layer,
 }
 
 impl KernelsOf {
     /// Those of a case.
     pub fn case(case: &Case) -> Self {
-        match case.operation {
-            _ if !case.multiplies_on_tensor_cores() => Self::All,
-            Operation::Layer => Self::Layer,
-            _ => Self::Sixteen,
-        }
+        if case.multiplies_on_tensor_cores() { Self::Sixteen } else { Self::All }
     }
 
     /// Those of a case in low precision.
@@ -46,7 +39,7 @@ impl KernelsOf {
     pub(super) fn are_compiled(self, target: KernelTarget) -> bool {
         let is_one = |role: Role| match self {
             Self::All => true,
-            Self::Sixteen | Self::Layer => matches!(
+            Self::Sixteen => matches!(
                 role,
                 Role::GemmSm90(..)
                     | Role::GemmSm100(Sm100Gemm { product: Sm100Product::Sixteen(..), .. })
@@ -67,36 +60,16 @@ pub(super) struct Turns {
     pub own: usize,
     /// One of so many cases of kernels that all share.
     pub shared: usize,
-    /// Which cases of layers.
-    pub layers: Layers,
-}
-
-/// Which cases of whole layers an engine runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layers {
-    /// Every one.
-    All,
-    /// Those with an even number; another architecture runs the others.
-    Even,
-    /// Those with an odd number.
-    Odd,
 }
 
 impl Turns {
     /// Every case.
-    pub(super) const ALL: Self = Self { own: 1, shared: 1, layers: Layers::All };
+    pub(super) const ALL: Self = Self { own: 1, shared: 1 };
 
     /// Whether the case with this number in its list has its turn.
     pub(super) fn takes(self, number: usize, kernels: KernelsOf) -> bool {
-        match kernels {
-            KernelsOf::All => number.is_multiple_of(self.shared.max(1)),
-            KernelsOf::Sixteen | KernelsOf::Fp8 => number.is_multiple_of(self.own.max(1)),
-            KernelsOf::Layer => match self.layers {
-                Layers::All => true,
-                Layers::Even => number.is_multiple_of(2),
-                Layers::Odd => !number.is_multiple_of(2),
-            },
-        }
+        let one_of = if kernels == KernelsOf::All { self.shared } else { self.own };
+        number.is_multiple_of(one_of.max(1))
     }
 }
 
@@ -106,7 +79,8 @@ mod tests {
 
     use grouped_linear_kernels::variants::Kernel;
 
-    use super::super::{BLACKWELL_TURNS, HOPPER_TURNS, low_precision_cases, selected_cases};
+    use super::super::cases::Operation;
+    use super::super::{BLACKWELL_TURNS, low_precision_cases, selected_cases};
     use super::*;
     use crate::conformance::SCHEDULER_SEEDS;
     use crate::plan::{
@@ -120,7 +94,7 @@ mod tests {
         let low = low_precision_cases();
         let all = cases.iter().map(KernelsOf::case).chain(low.iter().map(KernelsOf::low_precision));
         let all: Vec<KernelsOf> = all.collect();
-        for kernels in [KernelsOf::All, KernelsOf::Sixteen, KernelsOf::Fp8, KernelsOf::Layer] {
+        for kernels in [KernelsOf::All, KernelsOf::Sixteen, KernelsOf::Fp8] {
             let count = all.iter().filter(|found| **found == kernels).count();
             println!("{kernels:?}: {count} of {}", all.len());
             assert!(count >= 50, "{kernels:?}: {count} of {}", all.len());
@@ -134,7 +108,7 @@ mod tests {
     #[test]
     fn every_architecture_has_every_kind_of_kernel() {
         for target in KernelTarget::ALL {
-            for kernels in [KernelsOf::All, KernelsOf::Sixteen, KernelsOf::Fp8, KernelsOf::Layer] {
+            for kernels in [KernelsOf::All, KernelsOf::Sixteen, KernelsOf::Fp8] {
                 assert!(kernels.are_compiled(target), "{target:?} {kernels:?}");
             }
         }
@@ -155,12 +129,6 @@ mod tests {
             assert_eq!(seeds.len(), SCHEDULER_SEEDS.len(), "{kernels:?}");
         }
         assert!((0..100).all(|number| Turns::ALL.takes(number, KernelsOf::All)));
-        // Each layer's case runs on one of the two.
-        for number in 0..100 {
-            let [hopper, blackwell] =
-                [HOPPER_TURNS, turns].map(|turns| turns.takes(number, KernelsOf::Layer));
-            assert_ne!(hopper, blackwell, "{number}");
-        }
     }
 
     /// Products of a case, as plans see them. Those of layers are left to the single operations.
