@@ -133,23 +133,58 @@ fn row(warp: &Warp, access: &LaneAccess) -> Option<u64> {
         gaps |= address ^ expected;
         expected = expected.wrapping_add(bytes);
     }
+    if gaps != 0 {
+        return None;
+    }
     let knowledge = &thread.view.generic;
     let alike = warp.threads.iter().all(|other| Rc::ptr_eq(&other.view.generic, knowledge));
-    (gaps == 0 && alike).then_some(*first)
+    alike.then_some(*first)
 }
 
-/// As [`for_cells`] for all lanes of a [`row`].
+/// The lanes of a mask whose bytes lie behind those of the lane before, which is in the mask too,
+/// while both know the same and the access is aligned. Their cells are a row of a part of the warp.
+fn followers(warp: &Warp, access: &LaneAccess) -> u32 {
+    let bytes = u64::from(access.bytes);
+    if !bytes.is_power_of_two() || bytes > 1 << WIDEST {
+        return 0;
+    }
+    let (mut follow, mut unaligned) = (0, 0);
+    for (lane, pair) in access.addresses.windows(2).enumerate() {
+        let &[before, address] = pair else { continue };
+        follow |= u32::from(address == before.wrapping_add(bytes)) << (lane + 1);
+        unaligned |= u32::from(address & (bytes - 1) != 0) << (lane + 1);
+    }
+    follow &= access.mask & access.mask << 1 & !unaligned;
+    let mut alike = 0;
+    if follow != 0 {
+        for (lane, pair) in warp.threads.windows(2).enumerate() {
+            let [before, thread] = pair else { continue };
+            let same = Rc::ptr_eq(&before.view.generic, &thread.view.generic);
+            alike |= u32::from(same) << (lane + 1);
+        }
+    }
+    follow & alike
+}
+
+/// How many lanes lie in a row from the lowest of a mask on.
+fn row_length(mask: u32, followers: u32) -> u32 {
+    let first = mask.trailing_zeros();
+    1 + (followers.checked_shr(first + 1).unwrap_or(0)).trailing_ones()
+}
+
+/// As [`for_cells`] for lanes of which each one's bytes lie behind those of the one before,
+/// aligned: all of a [`row`], or as many as there are [`followers`]. The first of them is
+/// `access.lanes`.
 #[inline]
 fn for_row(
     shadow: &mut Shadow,
-    (first, bytes): (u64, u32),
+    (first, bytes, lanes): (u64, u32, u32),
     access: &mut Access,
     known: &mut Observer,
     mut each: impl FnMut(&mut Observer, &mut Cell, &Access, Place) -> Result<(), Conflict>,
 ) -> Result<(), Report> {
     let mut position = first;
-    let mut rest = Some((first, LANES as u64 * u64::from(bytes)));
-    access.lanes = 1;
+    let mut rest = Some((first, u64::from(lanes) * u64::from(bytes)));
     while let Some((start, length)) = rest {
         // A cell must not hold bytes of two lanes.
         let run = shadow.run(start, length, bytes.trailing_zeros());
@@ -232,24 +267,21 @@ impl Races {
         if let Some(first) = row(warp, access) {
             let [thread, ..] = &warp.threads;
             let mut known = Observer::new(&thread.view, own);
+            one.lanes = 1;
             return for_row(
                 shadow,
-                (first, access.bytes),
+                (first, access.bytes, LANES as u32),
                 &mut one,
                 &mut known,
                 |known, cell, one, _| known.read(cell, one, random),
             );
         }
+        let followers = followers(warp, access);
         let mut mask = access.mask;
         let mut observer: Option<(&Rc<Knowledge>, Observer)> = None;
         while let Some(thread) = warp.threads.get(mask.trailing_zeros() as usize) {
             let knowledge = &thread.view.generic;
             let address = lane_address(access, mask);
-            one.lanes = take_group(&mut mask, |next| {
-                let neighbour = warp.threads.get(next as usize);
-                access.addresses.get(next as usize) == Some(&address)
-                    && neighbour.is_some_and(|n| Rc::ptr_eq(&n.view.generic, knowledge))
-            });
             let known = match &mut observer {
                 Some((last, known)) if Rc::ptr_eq(last, knowledge) => known,
                 _ => {
@@ -257,6 +289,21 @@ impl Races {
                     &mut observer.insert((knowledge, new)).1
                 }
             };
+            let length = row_length(mask, followers);
+            if length > 1 {
+                one.lanes = mask & mask.wrapping_neg();
+                mask &= !(u32::MAX >> (32 - length) << mask.trailing_zeros());
+                let row = (address, access.bytes, length);
+                for_row(shadow, row, &mut one, known, |known, cell, one, _| {
+                    known.read(cell, one, random)
+                })?;
+                continue;
+            }
+            one.lanes = take_group(&mut mask, |next| {
+                let neighbour = warp.threads.get(next as usize);
+                access.addresses.get(next as usize) == Some(&address)
+                    && neighbour.is_some_and(|n| Rc::ptr_eq(&n.view.generic, knowledge))
+            });
             // Each of several lanes knows its own accesses, but not those of the others.
             known.own_lanes = if one.lanes.is_power_of_two() { one.lanes } else { 0 };
             for_cells(shadow, address, access.bytes.into(), &one, |cell, _| {
@@ -342,12 +389,15 @@ impl Races {
         if let Some(first) = row(warp, access) {
             let [thread, ..] = &warp.threads;
             let mut known = Observer::new(&thread.view, own);
-            return for_row(shadow, (first, access.bytes), &mut one, &mut known, visit);
+            let row = (first, access.bytes, LANES as u32);
+            one.lanes = 1;
+            return for_row(shadow, row, &mut one, &mut known, visit);
         }
+        let followers = followers(warp, access);
+        let mut mask = access.mask;
         let mut observer: Option<(&Rc<Knowledge>, Observer)> = None;
-        for lane in each_lane(access.mask) {
-            let Some(thread) = warp.threads.get(lane) else { continue };
-            let address = access.addresses.get(lane).copied().unwrap_or(0);
+        while let Some(thread) = warp.threads.get(mask.trailing_zeros() as usize) {
+            let address = lane_address(access, mask);
             let knowledge = &thread.view.generic;
             let known = match &mut observer {
                 Some((last, known)) if Rc::ptr_eq(last, knowledge) => known,
@@ -356,7 +406,14 @@ impl Races {
                     &mut observer.insert((knowledge, new)).1
                 }
             };
-            one.lanes = 1 << lane;
+            let length = row_length(mask, followers);
+            one.lanes = mask & mask.wrapping_neg();
+            mask &= !(u32::MAX >> (32 - length) << mask.trailing_zeros());
+            if length > 1 {
+                let row = (address, access.bytes, length);
+                for_row(shadow, row, &mut one, known, &visit)?;
+                continue;
+            }
             known.own_lanes = one.lanes;
             for_cells(shadow, address, access.bytes.into(), &one, |cell, bytes| {
                 visit(known, cell, &one, bytes)

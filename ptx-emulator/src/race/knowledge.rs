@@ -67,6 +67,14 @@ impl Knowledge {
         if agent == Agent::UNTRACKED {
             return Entry::new(agent, u32::MAX, u32::MAX);
         }
+        // The warps of a block are numbered one after another, and a thread that was at a barrier
+        // mostly knows all of them, each in one role: the place is found without a search.
+        if let Some(first) = self.entries.first()
+            && let Some(entry) = self.entries.get(agent.warps_from(first.agent))
+            && entry.agent == agent
+        {
+            return *entry;
+        }
         let found = self.entries.binary_search_by_key(&agent, |entry| entry.agent);
         let entry = found.ok().and_then(|index| self.entries.get(index));
         entry.copied().unwrap_or(Entry::new(agent, 0, 0))

@@ -76,6 +76,11 @@ impl Agent {
         Self(BARRIER | index.min(BARRIER - 1))
     }
 
+    /// How many warps further on this is than another, if both are warps.
+    pub(super) fn warps_from(self, other: Self) -> usize {
+        (self.0.wrapping_sub(other.0) >> ROLE_BITS) as usize
+    }
+
     /// Who this is.
     pub(crate) fn actor(self) -> Actor {
         if self == Self::UNTRACKED {
