@@ -105,19 +105,15 @@ impl Statistics {
             self.shared_passes += u64::from(parts);
             return;
         }
-        let lanes_a_part = 32 / parts as usize;
-        for part in 0..parts as usize {
-            let words = || {
-                let lanes = part * lanes_a_part..(part + 1) * lanes_a_part;
-                let lanes = lanes.filter(|lane| mask >> lane & 1 != 0);
-                lanes.flat_map(|lane| {
-                    let first = addresses[lane] / 4;
-                    first..first + u64::from(bytes.div_ceil(4))
-                })
-            };
-            let passes = match one_a_bank(words()) {
+        // An aligned access of several words takes a group of neighbouring banks, which no other
+        // one of its size takes a part of: it counts as one word of one wider bank.
+        let width = bytes.max(4).next_power_of_two().trailing_zeros();
+        let banks = 32 / parts as usize;
+        for (part, addresses) in addresses.chunks_exact(banks).enumerate() {
+            let mask = mask >> (part * banks);
+            let passes = match one_a_bank(addresses, mask, width) {
                 Some(any) => u8::from(any),
-                None => passes(words()),
+                None => passes(addresses, mask, width),
             };
             self.shared_passes += u64::from(passes);
             self.bank_conflicts += u64::from(passes.saturating_sub(1));
@@ -125,12 +121,18 @@ impl Statistics {
     }
 }
 
-/// Whether there are words at all; nothing if two different ones are in a bank.
-fn one_a_bank(words: impl Iterator<Item = u64>) -> Option<bool> {
+/// Whether one of as many lanes as there are banks of 2^`width` bytes accesses any word; nothing if
+/// two access different ones of one bank.
+fn one_a_bank(addresses: &[u64], mask: u32, width: u32) -> Option<bool> {
     let mut used = 0u32;
     let mut known = [0; 32];
-    for word in words {
-        let bank = (word % 32) as usize;
+    for (lane, address) in addresses.iter().enumerate() {
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        let word = address >> width;
+        // There are 32 banks or a smaller power of two.
+        let bank = word as usize & (addresses.len() - 1) & 31;
         if used >> bank & 1 != 0 && known[bank] != word {
             return None;
         }
@@ -141,12 +143,16 @@ fn one_a_bank(words: impl Iterator<Item = u64>) -> Option<bool> {
 }
 
 /// The most different words in a bank.
-fn passes(words: impl Iterator<Item = u64>) -> u8 {
+fn passes(addresses: &[u64], mask: u32, width: u32) -> u8 {
     let mut deepest = 0;
     let mut depth = [0u8; 32];
     let mut known = [[0u64; 4]; 32];
-    for word in words {
-        let bank = (word % 32) as usize;
+    for (lane, address) in addresses.iter().enumerate() {
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        let word = address >> width;
+        let bank = word as usize & (addresses.len() - 1) & 31;
         let count = depth[bank] as usize;
         if !known[bank][..count.min(4)].contains(&word) {
             known[bank][count % 4] = word;
