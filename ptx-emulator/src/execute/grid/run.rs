@@ -176,8 +176,17 @@ impl Runner<'_, '_> {
                 token: token.take(),
                 line,
             };
-            let flow = ops::execute(&instruction.operation, &mut context);
-            let flow = match flow {
+            let outcome = ops::execute(&instruction.operation, &mut context);
+            // Nearly all instructions end here. Looking at the outcome is much quicker than moving
+            // it, which would read more of it at a time than has just been written.
+            let goes_on = matches!(outcome, Ok(Flow::Next))
+                && (alone || (unrivalled && !self.meets(index, position + 1)));
+            if goes_on {
+                self.note_execution(index, (frame.function, at), mask);
+                position += 1;
+                continue;
+            }
+            let flow = match outcome {
                 Ok(flow) => flow,
                 Err(mut own) => {
                     let function = frame.function;
@@ -186,21 +195,10 @@ impl Runner<'_, '_> {
                 }
             };
             if !matches!(flow, Flow::Wait(..)) {
-                self.grid.executed += 1;
-                let count = &mut self.counts[frame.function][at];
-                count.0 += 1;
-                count.1 += u64::from(mask.count_ones());
-                let writes = &code.touches[at].writes;
-                if !writes.is_empty() {
-                    let frame_index = self.warp.paths[index].frame;
-                    let operation = &instruction.operation;
-                    self.warp.matrix.note_writes(writes, frame_index, operation);
-                }
+                self.note_execution(index, (frame.function, at), mask);
             }
             match flow {
-                Flow::Next if alone => position += 1,
                 Flow::Jump(target) if alone && mask == path_mask => position = target,
-                Flow::Next if unrivalled && !self.meets(index, position + 1) => position += 1,
                 Flow::Jump(target)
                     if unrivalled && mask == path_mask && !self.meets(index, target) =>
                 {
@@ -214,6 +212,22 @@ impl Runner<'_, '_> {
             self.warp.merge(index);
         }
         Ok(Step::Continue(used))
+    }
+
+    /// Counts an instruction that has been executed, and remembers the registers it has written.
+    #[inline]
+    fn note_execution(&mut self, index: usize, (function, at): (usize, usize), mask: u32) {
+        self.grid.executed += 1;
+        let count = &mut self.counts[function][at];
+        count.0 += 1;
+        count.1 += u64::from(mask.count_ones());
+        let code = &self.kernel.kernel.functions[function];
+        let writes = &code.touches[at].writes;
+        if !writes.is_empty() {
+            let frame_index = self.warp.paths[index].frame;
+            let operation = &code.instructions[at].operation;
+            self.warp.matrix.note_writes(writes, frame_index, operation);
+        }
     }
 
     /// Whether all other paths wait for something, so that this one can go on.
