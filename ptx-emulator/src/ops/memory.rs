@@ -53,8 +53,9 @@ pub(crate) struct Store {
     from: Box<[Any]>,
 }
 
-/// The most bytes a lane moves in one instruction.
-const LANE_BYTES: usize = 32;
+/// What the lanes move in one instruction, each at the front of its place. Places are as narrow as
+/// the instruction allows: most of them move a word.
+type Moved<const WIDEST: usize> = [[u8; WIDEST]; 32];
 
 /// Lowers `ld` and `st`.
 pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
@@ -114,8 +115,16 @@ pub(crate) fn take_scope(form: &mut Form<'_, '_>) -> Option<&'static str> {
 /// Executes a load or a store.
 pub(crate) fn execute(memory: &Memory, context: &mut Context<'_>) -> Outcome {
     match memory {
-        Memory::Load(load) => execute_load(load, context),
-        Memory::Store(store) => execute_store(store, context),
+        Memory::Load(load) => match load.access.bytes {
+            ..=4 => execute_load::<4>(load, context),
+            5..=16 => execute_load::<16>(load, context),
+            _ => execute_load::<32>(load, context),
+        },
+        Memory::Store(store) => match store.access.bytes {
+            ..=4 => execute_store::<4>(store, context),
+            5..=16 => execute_store::<16>(store, context),
+            _ => execute_store::<32>(store, context),
+        },
     }
 }
 
@@ -123,10 +132,10 @@ fn strength(order: Order) -> Strength {
     if order == Order::Weak { Strength::Weak } else { Strength::Strong }
 }
 
-fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
+fn execute_load<const WIDEST: usize>(load: &Load, context: &mut Context<'_>) -> Outcome {
     let addresses = addresses(load.from, context);
     let mask = context.mask;
-    let mut data = [[0u8; LANE_BYTES]; 32];
+    let mut data: Moved<WIDEST> = [[0; WIDEST]; 32];
     let (order, warp) = (load.order, context.warp.id);
     let strength = if load.unchanging { Strength::Unchanging } else { strength(order) };
     let mut act = |region: &mut super::access::Region<'_>| {
@@ -164,6 +173,14 @@ fn execute_load(load: &Load, context: &mut Context<'_>) -> Outcome {
             context.frame.registers.set_quads(*to, mask, &values);
             continue;
         }
+        if bytes == 4
+            && !load.element.is_signed()
+            && let Wide::Word(to) = to
+        {
+            let values = elements(&data, start, u32::from_le_bytes);
+            context.frame.registers.set_words(*to, mask, &values);
+            continue;
+        }
         let values = extend(&data, start, load.element, *kept);
         context.frame.registers.set_wide(*to, mask, &values);
     }
@@ -179,12 +196,17 @@ fn kept_bits(form: &Form<'_, '_>, register: &Operand) -> u64 {
 }
 
 /// The elements at a place in every lane's bytes, extended to `kept` bits.
-fn extend(data: &[[u8; LANE_BYTES]; 32], start: usize, element: DataType, kept: u64) -> Doubles {
+fn extend<const WIDEST: usize>(
+    data: &Moved<WIDEST>,
+    start: usize,
+    element: DataType,
+    kept: u64,
+) -> Doubles {
     let mut values = match element.bytes() {
-        1 => elements::<1>(data, start, |own| u64::from(own[0])),
-        2 => elements::<2>(data, start, |own| u64::from(u16::from_le_bytes(own))),
-        4 => elements::<4>(data, start, |own| u64::from(u32::from_le_bytes(own))),
-        _ => elements::<8>(data, start, u64::from_le_bytes),
+        1 => elements(data, start, |own| u64::from(u8::from_le_bytes(own))),
+        2 => elements(data, start, |own| u64::from(u16::from_le_bytes(own))),
+        4 => elements(data, start, |own| u64::from(u32::from_le_bytes(own))),
+        _ => elements(data, start, u64::from_le_bytes),
     };
     if element.is_signed() {
         let unused = 64 - 8 * element.bytes();
@@ -197,12 +219,12 @@ fn extend(data: &[[u8; LANE_BYTES]; 32], start: usize, element: DataType, kept: 
 
 /// As many bytes of every lane as numbers; of a constant size, they need no call.
 #[inline(always)]
-fn elements<const N: usize>(
-    data: &[[u8; LANE_BYTES]; 32],
+fn elements<const N: usize, const WIDEST: usize, R: Copy + Default>(
+    data: &Moved<WIDEST>,
     start: usize,
-    number: impl Fn([u8; N]) -> u64,
-) -> Doubles {
-    let mut values = [0; 32];
+    number: impl Fn([u8; N]) -> R,
+) -> [R; 32] {
+    let mut values = [R::default(); 32];
     for (value, own) in values.iter_mut().zip(data) {
         let bytes = own.get(start..).and_then(|own| own.first_chunk::<N>());
         *value = number(bytes.copied().unwrap_or([0; N]));
@@ -212,7 +234,11 @@ fn elements<const N: usize>(
 
 /// Puts the low bytes of numbers into every lane's bytes.
 #[inline(always)]
-fn put<const N: usize>(data: &mut [[u8; LANE_BYTES]; 32], start: usize, values: &Doubles) {
+fn put<const N: usize, const WIDEST: usize>(
+    data: &mut Moved<WIDEST>,
+    start: usize,
+    values: &Doubles,
+) {
     for (own, value) in data.iter_mut().zip(values) {
         let bytes = own.get_mut(start..).and_then(|own| own.first_chunk_mut::<N>());
         if let (Some(bytes), Some(value)) = (bytes, value.to_le_bytes().first_chunk::<N>()) {
@@ -221,11 +247,11 @@ fn put<const N: usize>(data: &mut [[u8; LANE_BYTES]; 32], start: usize, values: 
     }
 }
 
-fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
+fn execute_store<const WIDEST: usize>(store: &Store, context: &mut Context<'_>) -> Outcome {
     let addresses = addresses(store.to, context);
     let mask = context.mask;
     let bytes = store.element.bytes() as usize;
-    let mut data = [[0u8; LANE_BYTES]; 32];
+    let mut data: Moved<WIDEST> = [[0; WIDEST]; 32];
     for (element, from) in store.from.iter().enumerate() {
         let start = element * bytes;
         match (bytes, from) {
@@ -239,10 +265,10 @@ fn execute_store(store: &Store, context: &mut Context<'_>) -> Outcome {
             _ => {
                 let values = context.frame.registers.any(*from);
                 match bytes {
-                    1 => put::<1>(&mut data, start, &values),
-                    2 => put::<2>(&mut data, start, &values),
-                    4 => put::<4>(&mut data, start, &values),
-                    _ => put::<8>(&mut data, start, &values),
+                    1 => put::<1, WIDEST>(&mut data, start, &values),
+                    2 => put::<2, WIDEST>(&mut data, start, &values),
+                    4 => put::<4, WIDEST>(&mut data, start, &values),
+                    _ => put::<8, WIDEST>(&mut data, start, &values),
                 }
             }
         }
