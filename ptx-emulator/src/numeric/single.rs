@@ -147,20 +147,24 @@ pub(crate) fn multiply_lanes(a: &[f32; 32], b: &[f32; 32]) -> [f32; 32] {
 /// `fma.rn` of a warp's lanes.
 ///
 /// The product is exact in f64 and its sum with `c` is rounded there first, which is quick. The
-/// second rounding, to f32, goes wrong only when the first result lies exactly halfway between two
-/// f32 numbers. All lanes are computed again with [`fused_to_odd`] when one of them is halfway
-/// between normal numbers, or so small that its halfway cases look different.
+/// second rounding, to f32, goes wrong only when the first was inexact and its result lies exactly
+/// halfway between two f32 numbers. All lanes are computed again with [`fused_to_odd`] when one of
+/// them is halfway between normal numbers, or so small that its halfway cases look different.
 #[inline]
 pub(crate) fn fused_lanes(a: &[f32; 32], b: &[f32; 32], c: &[f32; 32]) -> [f32; 32] {
     let mut result = [0f32; 32];
     let mut doubtful = 0u32;
     for lane in 0..32 {
-        let sum = f64::from(a[lane]) * f64::from(b[lane]) + f64::from(c[lane]);
+        let (product, addend) = (f64::from(a[lane]) * f64::from(b[lane]), f64::from(c[lane]));
+        let sum = product + addend;
         let rounded = sum as f32;
         // The 29 bits that f64 has more than f32.
         let halfway = (sum.to_bits() as u32) << 3 == 0x8000_0000;
         let small = rounded.abs() <= f32::MIN_POSITIVE;
-        doubtful |= u32::from(halfway) | (u32::from(small) & u32::from(sum != 0.0));
+        // The difference to the larger of the two is exact (Dekker, "A floating-point technique for
+        // extending the available precision", 1971), so that an inexact sum fails there.
+        let inexact = (sum - product != addend) | (sum - addend != product);
+        doubtful |= u32::from(inexact) & (u32::from(halfway) | u32::from(small));
         result[lane] = canonical(rounded);
     }
     if doubtful == 0 {
