@@ -98,7 +98,7 @@ pub use execute::report::{Report, ReportKind};
 pub use machine::{
     Checks, Executions, Fp8Accumulation, KernelId, KernelInfo, LaunchConfig, LaunchError,
     LoadError, Machine, MemoryError, ModuleId, Options, ParameterInfo, Parameters, Place, Scalar,
-    SourceLine, Statistics,
+    SharedModule, SourceLine, Statistics,
 };
 pub use module::Module;
 pub use tensor_map::{TensorMap, TiledMap};

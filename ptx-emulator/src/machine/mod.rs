@@ -25,6 +25,7 @@ use crate::module::{Module, SourceFile};
 use crate::program::{Kernel, lower_kernels};
 use crate::race::Races;
 use crate::random::Random;
+use std::sync::Arc;
 
 /// Whether accesses are checked for races and uninitialised shared memory, and blocks for copies
 /// into their shared memory that nobody has waited for. Bounds, alignment, barriers and deadlocks
@@ -115,17 +116,30 @@ pub struct KernelId {
     kernel: usize,
 }
 
-/// A module with its text, for reports.
+/// A module that a machine has loaded.
 #[derive(Debug)]
 struct LoadedModule {
+    code: Arc<ModuleCode>,
+    /// Each variable in global memory.
+    variables: Vec<variables::Placed>,
+}
+
+/// What loading makes of a module's text, with the text for reports.
+#[derive(Debug)]
+struct ModuleCode {
+    /// The architecture it is for.
+    target: String,
     lines: Vec<String>,
     files: Vec<SourceFile>,
     kernels: Vec<Kernel>,
     /// For each kernel what it needs.
     infos: Vec<KernelInfo>,
-    /// Each variable in global memory.
-    variables: Vec<variables::Placed>,
 }
+
+/// A module that a machine has loaded, for other machines: they need not read its text again, which
+/// takes longer than many a launch. See [`Machine::share`].
+#[derive(Clone, Debug)]
+pub struct SharedModule(Arc<ModuleCode>);
 
 /// A kernel while it is launched.
 pub(crate) struct LoadedKernel<'m> {
@@ -183,7 +197,8 @@ impl Machine {
     /// does not know; the error names the line.
     pub fn load(&mut self, ptx: &str) -> Result<ModuleId, LoadError> {
         let module = Module::parse(ptx)?;
-        self.check_target(&module)?;
+        let target = module.target.first().map_or("", String::as_str);
+        self.check_target(target)?;
         limits::check_constants(&module)?;
         let (layout, variables) = self.place_variables(&module)?;
         let kernels =
@@ -198,13 +213,52 @@ impl Machine {
         };
         let infos = kernels.iter().map(|kernel| KernelInfo::new(kernel, &module)).collect();
         let lines = ptx.lines().map(str::to_owned).collect();
-        let files = module.files;
-        self.modules.push(Some(LoadedModule { lines, files, kernels, infos, variables }));
-        Ok(ModuleId(self.modules.len() - 1))
+        let (target, files) = (target.to_owned(), module.files);
+        let code = Arc::new(ModuleCode { target, lines, files, kernels, infos });
+        Ok(self.add_module(LoadedModule { code, variables }))
     }
 
-    fn check_target(&self, module: &Module) -> Result<(), LoadError> {
-        let target = module.target.first().map_or("", String::as_str);
+    /// The module for other machines. Nothing if it has variables in global or constant memory,
+    /// since their addresses, which its kernels hold, are this machine's, and if it is not loaded.
+    ///
+    /// ```
+    /// use ptx_emulator::{Arch, Machine};
+    ///
+    /// let text = "
+    /// .version 8.6
+    /// .target sm_90a
+    /// .address_size 64
+    /// .visible .entry nothing() { ret; }";
+    /// let mut first = Machine::new(Arch::Sm90a);
+    /// let module = first.load(text)?;
+    /// let shared = first.share(module).expect("a module without variables");
+    /// let mut second = Machine::new(Arch::Sm90a);
+    /// let module = second.load_shared(&shared)?;
+    /// assert!(second.kernel(module, "nothing").is_some());
+    /// # Ok::<(), ptx_emulator::LoadError>(())
+    /// ```
+    #[must_use]
+    pub fn share(&self, module: ModuleId) -> Option<SharedModule> {
+        let loaded = self.modules.get(module.0)?.as_ref()?;
+        loaded.variables.is_empty().then(|| SharedModule(loaded.code.clone()))
+    }
+
+    /// Loads what another machine has loaded.
+    ///
+    /// # Errors
+    ///
+    /// It is for another architecture.
+    pub fn load_shared(&mut self, module: &SharedModule) -> Result<ModuleId, LoadError> {
+        self.check_target(&module.0.target)?;
+        Ok(self.add_module(LoadedModule { code: module.0.clone(), variables: Vec::new() }))
+    }
+
+    fn add_module(&mut self, module: LoadedModule) -> ModuleId {
+        self.modules.push(Some(module));
+        ModuleId(self.modules.len() - 1)
+    }
+
+    fn check_target(&self, target: &str) -> Result<(), LoadError> {
         if self.options.arch.runs(target) {
             return Ok(());
         }
@@ -230,20 +284,21 @@ impl Machine {
     #[must_use]
     pub fn kernel(&self, module: ModuleId, name: &str) -> Option<KernelId> {
         let loaded = self.modules.get(module.0)?.as_ref()?;
-        let kernel = loaded.kernels.iter().position(|kernel| kernel.name == name)?;
+        let kernel = loaded.code.kernels.iter().position(|kernel| kernel.name == name)?;
         Some(KernelId { module: module.0, kernel })
     }
 
     /// The names of a module's kernels.
     pub fn kernels(&self, module: ModuleId) -> impl Iterator<Item = &str> {
         let loaded = self.modules.get(module.0).and_then(Option::as_ref);
-        loaded.into_iter().flat_map(|own| own.kernels.iter().map(|kernel| kernel.name.as_str()))
+        let kernels = loaded.into_iter().flat_map(|own| &own.code.kernels);
+        kernels.map(|kernel| kernel.name.as_str())
     }
 
     /// What a kernel needs of a launch.
     #[must_use]
     pub fn kernel_info(&self, kernel: KernelId) -> Option<&KernelInfo> {
-        self.modules.get(kernel.module)?.as_ref()?.infos.get(kernel.kernel)
+        self.modules.get(kernel.module)?.as_ref()?.code.infos.get(kernel.kernel)
     }
 
     /// The address and size in bytes of a module's variable in global or constant memory.
@@ -340,7 +395,7 @@ impl Machine {
         parameters: &[u8],
     ) -> Result<Statistics, LaunchError> {
         let module = self.modules.get(kernel.module).and_then(Option::as_ref);
-        let module = module.ok_or(LaunchError::UnknownKernel)?;
+        let module = &module.ok_or(LaunchError::UnknownKernel)?.code;
         let code = module.kernels.get(kernel.kernel).ok_or(LaunchError::UnknownKernel)?;
         let shared_bytes = limits::check_launch(code, config, parameters)?;
         let mut random = Random::new(self.options.seed);

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use grouped_linear_kernels::variants::Kernel;
-use ptx_emulator::{Arch, KernelId, LaunchConfig, Machine, ModuleId, Options};
+use ptx_emulator::{
+    Arch, KernelId, LaunchConfig, LoadError, Machine, ModuleId, Options, SharedModule,
+};
 
 use super::EmulatorOptions;
 use super::graph::Capture;
@@ -19,6 +21,10 @@ use crate::ptx;
 /// seeds of two devices lead to no seed in common; and not the step of splitmix64, in which the
 /// emulator's generator walks, or each launch would draw what the last one drew, one later.
 const SEED_STEP: u64 = 0xd1b5_4a32_d192_ed03;
+
+/// The modules that GPUs have loaded of those that this build embeds. Tests make a GPU for each
+/// case, and reading a module takes longer than most of their launches.
+static SHARED_MODULES: Mutex<Vec<(Arch, &str, SharedModule)>> = Mutex::new(Vec::new());
 
 /// A machine, shared by its streams and its memory.
 ///
@@ -180,11 +186,7 @@ impl Gpu {
         let module = match loaded {
             Some((_, module)) => *module,
             None => {
-                let (text, origin) = self.text(name)?;
-                let module = running.machine.load(text).map_err(|error| {
-                    let detail = format!("the emulator refuses the {origin} PTX");
-                    Kind::ModuleLoad { module: name.to_string(), detail, log: report(&error) }
-                })?;
+                let module = self.load(&mut running.machine, name)?;
                 running.modules.push((name, module));
                 module
             }
@@ -193,6 +195,30 @@ impl Gpu {
             let detail = format!("it has no kernel {}", kernel.name);
             Kind::ModuleLoad { module: name.to_string(), detail, log: String::new() }.into()
         })
+    }
+
+    /// Loads a module. What another GPU has loaded of this build's own is not read again.
+    fn load(&self, machine: &mut Machine, name: &'static str) -> Result<ModuleId> {
+        let (text, origin) = self.text(name)?;
+        let refused = |error: LoadError| {
+            let detail = format!("the emulator refuses the {origin} PTX");
+            Kind::ModuleLoad { module: name.to_string(), detail, log: report(&error) }
+        };
+        if self.replaced_modules.iter().any(|(known, _)| known == name) {
+            return Ok(machine.load(text).map_err(refused)?);
+        }
+        let known = lock(&SHARED_MODULES);
+        let shared = known.iter().find(|(arch, own, _)| *arch == self.arch && *own == name);
+        if let Some((.., module)) = shared {
+            return Ok(machine.load_shared(module).map_err(refused)?);
+        }
+        // Others can load theirs meanwhile.
+        drop(known);
+        let module = machine.load(text).map_err(refused)?;
+        if let Some(shared) = machine.share(module) {
+            lock(&SHARED_MODULES).push((self.arch, name, shared));
+        }
+        Ok(module)
     }
 
     /// A module's PTX and where it comes from.
