@@ -203,6 +203,43 @@ fn impossible_launches_are_refused() {
 }
 
 #[test]
+fn a_module_without_variables_is_loaded_once_for_all_machines() {
+    let launch = |machine: &mut Machine, module| {
+        let kernel = machine.kernel(module, "test").unwrap();
+        let out = machine.allocate(4).unwrap();
+        let ones = [1; 3];
+        let config =
+            LaunchConfig { grid: ones, block: ones, cluster: ones, dynamic_shared_bytes: 0 };
+        machine.launch(kernel, &config, &out.to_le_bytes()).unwrap();
+        machine.read_values::<u32>(out, 1).unwrap()
+    };
+    let body = "mov.b32 %r1, 7; st.shared.b32 [shared+4], %r1; st.global.b32 [%rd1], %r1;";
+    let mut first = Machine::new(Arch::Sm90a);
+    let own = first.load(&module("", body)).unwrap();
+    let shared = first.share(own).unwrap();
+    assert_eq!(launch(&mut first, own), [7]);
+    // It outlives the machine that has loaded it.
+    first.unload(own).unwrap();
+    assert!(first.share(own).is_none());
+    drop(first);
+    let copy = shared.clone();
+    let found = std::thread::spawn(move || {
+        let mut second = Machine::new(Arch::Sm90a);
+        let own = second.load_shared(&copy).unwrap();
+        launch(&mut second, own)
+    });
+    assert_eq!(found.join().unwrap(), [7]);
+    let refused = Machine::new(Arch::Sm100a).load_shared(&shared).unwrap_err();
+    assert!(refused.to_string().contains("sm_90a"), "{refused}");
+
+    for variable in [".global .b32 variable;", ".const .b32 variable = 7;"] {
+        let mut machine = Machine::new(Arch::Sm90a);
+        let own = machine.load(&module(variable, "")).unwrap();
+        assert!(machine.share(own).is_none(), "{variable}");
+    }
+}
+
+#[test]
 fn machines_can_go_to_other_threads() {
     fn check<T: Send>() {}
     check::<Machine>();
