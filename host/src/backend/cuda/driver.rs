@@ -193,15 +193,11 @@ impl Driver {
         let version = version.unsigned_abs();
         // What a GPU needs beyond that is asked when it is opened.
         let least = ptx::minimum_cuda_of_all();
-        let needed = spell(least);
-        if version < least {
-            let why = "older ones cannot compile the kernels".to_string();
-            return Err(Kind::OldDriver { found: spell(version), needed, why }.into());
-        }
+        check_version(version, least, || "older ones cannot compile the kernels".to_string())?;
         // SAFETY: a driver of this version exports these functions with these signatures.
         let table = unsafe { Table::load(&library) }.map_err(|name| Kind::OldDriver {
             found: format!("{path} without the function {name}"),
-            needed,
+            needed: spell(least),
             why: format!("this one says {}", spell(version)),
         })?;
         let driver = Self { table, version, _library: library };
@@ -212,11 +208,7 @@ impl Driver {
 
     /// Refuses the driver if it is older than a CUDA version, as `cuDriverGetVersion` reports it.
     pub(super) fn check_version(&self, needed: u32, why: impl FnOnce() -> String) -> Result<()> {
-        if self.version >= needed {
-            return Ok(());
-        }
-        let (found, needed) = (spell(self.version), spell(needed));
-        Err(Kind::OldDriver { found, needed, why: why() }.into())
+        check_version(self.version, needed, why)
     }
 
     /// CUDA version that the driver supports, major and minor.
@@ -274,6 +266,15 @@ impl Driver {
             ask(self.table.get_error_string, "no description"),
         )
     }
+}
+
+/// Refuses a driver of version `found` if it is older than `needed`, both as `cuDriverGetVersion`
+/// reports them.
+fn check_version(found: u32, needed: u32, why: impl FnOnce() -> String) -> Result<()> {
+    if found >= needed {
+        return Ok(());
+    }
+    Err(Kind::OldDriver { found: spell(found), needed: spell(needed), why: why() }.into())
 }
 
 fn spell(version: u32) -> String {
