@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use grouped_linear::Device;
 use grouped_linear::conformance::{
-    Case, CastCase, Engine, KernelsOf, LowPrecisionCase, Outcome, SEED, all_cases, cast_cases,
+    Case, CastCase, Engine, LowPrecisionCase, Outcome, SEED, all_cases, cast_cases,
     engines_of_every_architecture, low_precision_cases, run_case, run_cast, run_low_precision,
     selected_cases,
 };
@@ -41,14 +41,6 @@ enum Check {
 }
 
 impl Check {
-    fn kernels(&self) -> KernelsOf {
-        match self {
-            Self::Case(case) => KernelsOf::case(case),
-            Self::Cast(_) => KernelsOf::All,
-            Self::LowPrecision(case) => KernelsOf::low_precision(case),
-        }
-    }
-
     fn run(&self, device: &Device) -> Result<Outcome, String> {
         match self {
             Self::Case(case) => run_case(case, device),
@@ -76,7 +68,7 @@ struct Row {
     failed: usize,
     /// Cases that the engine must refuse and did: not run.
     refused: usize,
-    /// Cases of an engine that is not here, or has not their kernels.
+    /// Cases of an engine that is not here.
     skipped: usize,
     reason: Option<String>,
     time: Duration,
@@ -127,12 +119,8 @@ fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
     let bar = ProgressBar::new(cases.len() as u64).with_style(style).with_message(name);
     // Most of the time goes to the oracle and to emulation, both on the CPU; every case has a
     // stream of its own.
-    let [failed, refused, skipped] = [0; 3].map(AtomicUsize::new);
+    let [failed, refused] = [0; 2].map(AtomicUsize::new);
     cases.par_iter().enumerate().for_each(|(number, case)| {
-        if !engine.has(case.kernels()) {
-            skipped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
         match engine.device_for(number).and_then(|device| case.run(&device)) {
             Ok(Outcome::Passed) => {}
             Ok(Outcome::Refused(_)) => {
@@ -147,11 +135,9 @@ fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
         bar.inc(1);
     });
     bar.finish_and_clear();
-    let [failed, refused, skipped] = [failed, refused, skipped].map(AtomicUsize::into_inner);
-    let run = cases.len() - refused - skipped;
-    let reason =
-        (skipped > 0).then(|| format!("{skipped} cases need kernels that are not compiled"));
-    Row { engine: name, run, failed, refused, skipped, reason, ..Row::default() }
+    let [failed, refused] = [failed, refused].map(AtomicUsize::into_inner);
+    let run = cases.len() - refused;
+    Row { engine: name, run, failed, refused, ..Row::default() }
 }
 
 fn table(rows: &[Row]) -> String {

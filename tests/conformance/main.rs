@@ -33,14 +33,9 @@ impl Counts {
     }
 }
 
-/// Whether it is the turn of a case on an engine, which also must have its kernels.
-fn takes(engine: &Engine, number: usize, kernels: KernelsOf) -> bool {
-    engine.takes(number, kernels) && engine.has(kernels)
-}
-
 fn case_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Trial>) {
     for (number, case) in selected_cases().into_iter().enumerate() {
-        if !takes(engine, number, KernelsOf::case(&case)) {
+        if !engine.takes(number, KernelsOf::case(&case)) {
             continue;
         }
         Counts::add(&counts.taken);
@@ -69,7 +64,7 @@ fn case_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Tria
 fn other_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Trial>) {
     type Run = Box<dyn FnOnce(&Device) -> Result<(), String> + Send>;
     let mut add = |number, kernels, name: String, run: Run| {
-        if !takes(engine, number, kernels) {
+        if !engine.takes(number, kernels) {
             return;
         }
         Counts::add(&counts.taken);

@@ -55,13 +55,6 @@ impl Engine {
         Self { name, device, device_of: None, turns: Turns::ALL }
     }
 
-    /// Whether the engine has the kernels that a case runs; false only while an architecture lacks
-    /// products.
-    pub fn has(&self, kernels: KernelsOf) -> bool {
-        let target = self.device.as_ref().ok().and_then(|device| device.target().kernels());
-        target.is_none_or(|target| kernels.are_compiled(target))
-    }
-
     /// Whether `cargo test` runs the case with this number in its list. Emulated Hopper runs every
     /// case; emulated Blackwell [`BLACKWELL_TURNS`], and every one in `grouped-linear verify`.
     pub fn takes(&self, number: usize, kernels: KernelsOf) -> bool {

@@ -1,11 +1,8 @@
 //! Which cases an engine runs where there is no time for all: several architectures share most
 //! kernels' sources, so those are run whole on one of them and by turns on the others.
 
-use grouped_linear_kernels::variants::{KERNELS, Role, Sm100Gemm, Sm100Product};
-
 use super::cases::Case;
 use super::low_precision::{LowPrecisionCase, ProductCase};
-use crate::plan::KernelTarget;
 use crate::recipe::Format;
 
 /// Which kernels a case runs.
@@ -34,23 +31,6 @@ impl KernelsOf {
             LowPrecisionCase::Product(_) => Self::Sixteen,
         }
     }
-
-    /// Whether the kernel table has such kernels for an architecture.
-    pub(super) fn are_compiled(self, target: KernelTarget) -> bool {
-        let is_one = |role: Role| match self {
-            Self::All => true,
-            Self::Sixteen => matches!(
-                role,
-                Role::GemmSm90(..)
-                    | Role::GemmSm100(Sm100Gemm { product: Sm100Product::Sixteen(..), .. })
-            ),
-            Self::Fp8 => matches!(
-                role,
-                Role::GemmFp8(_) | Role::GemmSm100(Sm100Gemm { product: Sm100Product::Fp8(_), .. })
-            ),
-        };
-        KERNELS.iter().any(|kernel| kernel.runs_on(target) && is_one(kernel.role))
-    }
 }
 
 /// How many cases are run.
@@ -77,7 +57,7 @@ impl Turns {
 mod tests {
     use std::collections::HashSet;
 
-    use grouped_linear_kernels::variants::Kernel;
+    use grouped_linear_kernels::variants::{KERNELS, Kernel, Role};
 
     use super::super::cases::Operation;
     use super::super::{BLACKWELL_TURNS, low_precision_cases, selected_cases};
@@ -102,15 +82,6 @@ mod tests {
         // A case that is refused runs nothing.
         for case in cases.iter().filter(|case| case.refusal(true).is_some()) {
             assert_eq!(KernelsOf::case(case), KernelsOf::All, "{case}");
-        }
-    }
-
-    #[test]
-    fn every_architecture_has_every_kind_of_kernel() {
-        for target in KernelTarget::ALL {
-            for kernels in [KernelsOf::All, KernelsOf::Sixteen, KernelsOf::Fp8] {
-                assert!(kernels.are_compiled(target), "{target:?} {kernels:?}");
-            }
         }
     }
 
