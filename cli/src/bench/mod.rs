@@ -93,6 +93,11 @@ impl PassChoice {
             Self::Quantize => None,
         }
     }
+
+    /// As tables have it.
+    fn name(self) -> &'static str {
+        self.product().map_or("quantize", Pass::name)
+    }
 }
 
 /// Value of `--recipe`.
@@ -146,6 +151,32 @@ impl RecipeChoice {
             Self::Nvfp4 => &["nvfp4-exact."],
         }
     }
+
+    /// Whether its tensors are made by the quantizer of that name.
+    fn uses(self, quantizer: &str) -> bool {
+        self.quantizers().iter().any(|beginning| quantizer.starts_with(beginning))
+    }
+
+    /// Whether the model has kernels of it for a pass.
+    fn has(self, machine: &Machine, pass: PassChoice) -> bool {
+        match pass.product() {
+            Some(pass) => {
+                let mut kernels = machine.kernels(false).into_iter();
+                kernels.any(|kernel| Self::of(kernel.numbers) == self && multiplies(kernel, pass))
+            }
+            None => quantizers(machine).any(|(name, _)| self.uses(name)),
+        }
+    }
+}
+
+/// Whether a kernel is for a pass: fast sums are for fprop alone.
+fn multiplies(kernel: Kernel, pass: Pass) -> bool {
+    kernel.numbers != Numbers::Fp8Fast || pass == Pass::Fprop
+}
+
+/// The quantizers that the model has of a machine, with their names.
+fn quantizers(machine: &Machine) -> impl Iterator<Item = &'static (&'static str, Quantizer)> {
+    QUANTIZERS.iter().filter(|(_, quantizer)| quantizer.is_for(machine))
 }
 
 /// Value of `--tile`.
@@ -200,27 +231,57 @@ fn wanted_kernels(args: &BenchArgs, machine: &Machine, block: bool) -> Result<Ve
         match all.iter().find(|kernel| RecipeChoice::of(kernel.numbers) == recipe) {
             Some(kernel) => kernels.push(*kernel),
             None if quantizers_only => {}
-            None => bail!("{}", absent(machine, recipe)),
+            None => bail!("{}", missing(args, machine, &[recipe], Some(absence(machine, recipe)))),
         }
     }
     Ok(kernels)
 }
 
-/// Why there is no prediction of such a product.
-fn absent(machine: &Machine, recipe: RecipeChoice) -> String {
-    let instead = match (machine.generation, recipe) {
+/// Why there is no product of a recipe.
+fn absence(machine: &Machine, recipe: RecipeChoice) -> &'static str {
+    match (machine.generation, recipe) {
         (Generation::Blackwell, RecipeChoice::Fp8Block) => {
-            return format!(
-                "the model does not know how {} promotes sums of `fp8-block` from tensor memory",
-                machine.name
-            );
+            "how its sums are promoted from tensor memory is not modelled"
         }
+        (Generation::Blackwell, _) => "the tensor cores there sum in FP32; use `fp8-tensor`",
         (Generation::Hopper, _) => {
-            "it is multiplied in BF16 there; `--pass quantize` has its quantizers"
+            "its operands are multiplied in BF16 there; `--pass quantize` has its quantizers"
         }
-        (Generation::Blackwell, _) => "its tensor cores sum in FP32; use `fp8-tensor`",
+    }
+}
+
+/// Which kernels the flags ask for that the model lacks, and the recipes that it has instead for each
+/// of the passes named.
+fn missing(
+    args: &BenchArgs,
+    machine: &Machine,
+    recipes: &[RecipeChoice],
+    why: Option<&str>,
+) -> String {
+    let lacks = |pass: &PassChoice| !recipes.iter().any(|recipe| recipe.has(machine, *pass));
+    let passes: Vec<PassChoice> = args.pass.iter().copied().filter(lacks).collect();
+    let kernel = match passes[..] {
+        [] => "product".to_owned(),
+        _ => format!("`{}` kernel", joined(&passes, PassChoice::name, "` or `")),
     };
-    format!("{} has no product of `{}` of its own: {instead}", machine.name, recipe.name())
+    let mut flags = format!("`--recipe {}`", joined(&args.recipe, RecipeChoice::name, ","));
+    if !args.pass.is_empty() {
+        flags += &format!(" with `--pass {}`", joined(&args.pass, PassChoice::name, ","));
+    }
+    let others = passes.iter().map(|&pass| {
+        let mut others = RecipeChoice::value_variants().to_vec();
+        others.retain(|recipe| recipe.has(machine, pass));
+        let others = joined(&others, RecipeChoice::name, ", ");
+        format!("`--pass {}` has the recipes {others}", pass.name())
+    });
+    let reasons: Vec<String> = why.map(str::to_owned).into_iter().chain(others).collect();
+    let recipes = joined(recipes, RecipeChoice::name, "` or `");
+    let reasons = reasons.join("; ");
+    format!("the model has no {kernel} of `{recipes}` on {} ({flags}): {reasons}", machine.name)
+}
+
+fn joined<T: Copy>(choices: &[T], name: fn(T) -> &'static str, between: &str) -> String {
+    choices.iter().map(|choice| name(*choice)).collect::<Vec<_>>().join(between)
 }
 
 fn rows(args: &BenchArgs, machine: &Machine, kernels: &[Kernel]) -> Result<Vec<Row>> {
@@ -230,18 +291,16 @@ fn rows(args: &BenchArgs, machine: &Machine, kernels: &[Kernel]) -> Result<Vec<R
         for kernel in kernels {
             for pass in PassChoice::value_variants().iter().copied().filter(|pass| wants(*pass)) {
                 let Some(pass) = pass.product() else { continue };
-                // Fast sums are for fprop alone.
-                if kernel.numbers == Numbers::Fp8Fast && pass != Pass::Fprop {
-                    continue;
+                if multiplies(*kernel, pass) {
+                    rows.push(product_row(machine, *kernel, pass, &shape));
                 }
-                rows.push(product_row(machine, *kernel, pass, &shape));
             }
         }
         if wants(PassChoice::Quantize) {
             rows.extend(quantizer_rows(args, machine, &shape));
         }
     }
-    ensure!(!rows.is_empty(), "no kernel of {} is left by these flags", machine.name);
+    ensure!(!rows.is_empty(), "{}", missing(args, machine, &args.recipe, None));
     Ok(rows)
 }
 
@@ -274,15 +333,10 @@ fn product_row(machine: &Machine, kernel: Kernel, pass: Pass, shape: &Shape) -> 
 }
 
 fn quantizer_rows(args: &BenchArgs, machine: &Machine, shape: &Shape) -> Vec<Row> {
-    let wants = |name: &str| {
-        let of_recipe = |recipe: &RecipeChoice| {
-            recipe.quantizers().iter().any(|beginning| name.starts_with(beginning))
-        };
-        args.recipe.is_empty() || args.recipe.iter().any(of_recipe)
-    };
+    let wants =
+        |name: &str| args.recipe.is_empty() || args.recipe.iter().any(|recipe| recipe.uses(name));
     let mut rows = Vec::new();
-    let kept = |quantizer: &Quantizer| quantizer.is_for(machine);
-    for (name, quantizer) in QUANTIZERS.iter().filter(|(name, q)| wants(name) && kept(q)) {
+    for (name, quantizer) in quantizers(machine).filter(|(name, _)| wants(name)) {
         let prediction = quantizer.predict(machine, shape);
         let work = prediction.counted_bytes as f64;
         let share = measured::rate(machine, shape.id, None, name);
@@ -374,13 +428,65 @@ mod tests {
             (&["--recipe=fp8-fast", "--device=b200"], "use `fp8-tensor`"),
             (&["--tile=block"], "for Blackwell"),
             (&["--shape=s99"], "no shape `s99`"),
-            (&["--recipe=bf16", "--pass=quantize"], "no kernel"),
-            (&["--recipe=nvfp4", "--pass=quantize", "--device=b200"], "no kernel"),
             (&["--errors", "--device=b200"], "nothing of this was measured"),
         ] {
             let error = predictions(&args(flags)).unwrap_err().to_string();
             assert!(error.contains(reason), "{flags:?}: {error}");
         }
-        assert!(predictions(&args(&["--recipe=mxfp8", "--pass=quantize"])).is_ok());
+    }
+
+    #[test]
+    fn a_missing_kernel_is_named_with_the_recipes_that_its_pass_has() {
+        for (flags, message) in [
+            (
+                &["--recipe=fp8-fast", "--pass=dgrad"][..],
+                "the model has no `dgrad` kernel of `fp8-fast` on h200 (`--recipe fp8-fast` with \
+                 `--pass dgrad`): `--pass dgrad` has the recipes bf16, fp8-tensor, fp8-block",
+            ),
+            (
+                &["--recipe=mxfp8,bf16", "--pass=fprop,quantize"],
+                "the model has no `fprop` kernel of `mxfp8` on h200 (`--recipe mxfp8,bf16` with \
+                 `--pass fprop,quantize`): its operands are multiplied in BF16 there; `--pass \
+                 quantize` has its quantizers; `--pass fprop` has the recipes bf16, fp8-fast, \
+                 fp8-tensor, fp8-block",
+            ),
+            (
+                &["--recipe=bf16,nvfp4", "--pass=quantize", "--device=b200"],
+                "the model has no `quantize` kernel of `bf16` or `nvfp4` on b200 (`--recipe \
+                 bf16,nvfp4` with `--pass quantize`): `--pass quantize` has the recipes fp8-fast, \
+                 fp8-tensor, mxfp8",
+            ),
+            (
+                &["--recipe=nvfp4"],
+                "the model has no product of `nvfp4` on h200 (`--recipe nvfp4`): its operands are \
+                 multiplied in BF16 there; `--pass quantize` has its quantizers",
+            ),
+        ] {
+            assert_eq!(predictions(&args(flags)).unwrap_err().to_string(), message);
+        }
+    }
+
+    /// What is predicted of a recipe and a pass is what messages list; all else is refused.
+    #[test]
+    fn recipes_that_messages_list_are_predicted() {
+        let mut refused = 0;
+        for device in MachineChoice::value_variants() {
+            for recipe in RecipeChoice::value_variants() {
+                for pass in PassChoice::value_variants() {
+                    let args = BenchArgs {
+                        device: *device,
+                        recipe: vec![*recipe],
+                        pass: vec![*pass],
+                        ..args(&["--shape=s01"])
+                    };
+                    let listed = recipe.has(device.machine(), *pass);
+                    assert_eq!(predictions(&args).is_ok(), listed, "{args:?}");
+                    refused += usize::from(!listed);
+                }
+            }
+        }
+        // H200: fast sums of three passes, four of MXFP8 and NVFP4 each, quantizers of BF16. B200:
+        // four of fast and of block-scaled sums each, quantizers of blocks, of NVFP4 and of BF16.
+        assert_eq!(refused, 3 + 4 + 4 + 1 + 4 + 4 + 3);
     }
 }

@@ -77,8 +77,8 @@ pub struct Prediction {
 }
 
 impl Quantizer {
-    /// Whether its copies are for products of this machine: exact numbers and blocks in FP32 are not
-    /// for Blackwell. How its kernels would quantize to NVFP4 is not known.
+    /// Whether its copies are for products that the model has of this machine: of Blackwell it has none
+    /// of exact numbers or of blocks in FP32. How Blackwell's kernels quantize to NVFP4 is not modelled.
     pub fn is_for(self, machine: &Machine) -> bool {
         machine.generation == Generation::Hopper
             || matches!(self.format, Format::Group | Format::Mxfp8)
