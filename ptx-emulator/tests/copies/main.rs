@@ -192,6 +192,8 @@ fn bulk_copies_arrive() {
          st.shared.b32 [%tile], 1;
          fence.proxy.async.shared::cta;
          cp.async.bulk.global.shared::cta.bulk_group [%out+4096], [%tile], 4096;
+         cp.async.bulk.commit_group;
+         cp.async.bulk.wait_group.read 0;
          END:",
         copy_in(4096, 64)
     );
@@ -369,6 +371,7 @@ fn reductions_add_to_what_is_there() {
          mov.u32 %r1, 0; mov.u32 %r2, 8;
          cp.reduce.async.bulk.tensor.2d.global.shared::cta.max.tile.bulk_group \
          [%map, {{%r1, %r2}}], [%tile];
+         cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
          END:",
         copy_in(1024, 32)
     );
@@ -484,11 +487,16 @@ fn what_is_forgotten_is_reported() {
     let expect = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 1024;";
     let store = "cp.async.bulk.global.shared::cta.bulk_group [%out], [%tile], 1024; \
                  cp.async.bulk.commit_group;";
+    let read = "cp.async.bulk.wait_group.read 0;";
     let (out, into) = (copy_out(1024, 64), copy_in(1024, 64));
     let unfenced = into.replace("fence.proxy.async.shared::cta;", "");
     type Expected = fn(&ReportKind) -> bool;
     let race: Expected =
         |kind| matches!(kind, ReportKind::Race { .. } | ReportKind::Uninitialised { .. });
+    let unread: Expected = |kind| {
+        matches!(kind, ReportKind::Synchronisation(text)
+            if text.contains("has not waited until this copy has read its shared memory"))
+    };
     let table: &[(&str, String, Expected)] = &[
         ("no wait", format!("{INIT} @%first {expect} @%first {load} {out}"), race),
         (
@@ -520,12 +528,14 @@ fn what_is_forgotten_is_reported() {
             matches!(kind, ReportKind::Deadlock(text) if text.contains("waits for phase 0 \
                 of the mbarrier at 0x400") && text.contains("1 of 1 arrivals pending"))
         }),
-        ("no fence before a store", format!("{unfenced} @%first {store}"), |kind| {
-            matches!(kind, ReportKind::MissingProxyFence { .. })
-        }),
+        (
+            "no fence before a store",
+            format!("{unfenced} @!%first bra END; {store} {read} END:"),
+            |kind| matches!(kind, ReportKind::MissingProxyFence { .. }),
+        ),
         (
             "the source is written again too early",
-            format!("{into} @!%first bra END; {store} st.shared.b32 [%tile], 1; END:"),
+            format!("{into} @!%first bra END; {store} st.shared.b32 [%tile], 1; {read} END:"),
             race,
         ),
         (
@@ -540,9 +550,27 @@ fn what_is_forgotten_is_reported() {
             "a group too few is waited for",
             format!(
                 "{into} @!%first bra END; {store} cp.async.bulk.wait_group 1; \
-                st.shared.b32 [%tile], 1; END:"
+                st.shared.b32 [%tile], 1; {read} END:"
             ),
             race,
+        ),
+        (
+            "the block ends before the source has been read",
+            format!("{into} @!%first bra END; {store} END:"),
+            unread,
+        ),
+        (
+            "the block ends, and another thread has waited",
+            format!("{into} @%first bra STORE; {read} bra END; STORE: {store} END:"),
+            unread,
+        ),
+        (
+            "a wait for groups does not wait for a copy that is in none",
+            format!(
+                "{into} @!%first bra END; {} {read} END:",
+                store.replace("cp.async.bulk.commit_group;", "")
+            ),
+            unread,
         ),
     ];
     for (name, body, expected) in table {

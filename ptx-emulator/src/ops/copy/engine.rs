@@ -78,10 +78,23 @@ struct Pending {
     work: Work,
 }
 
+/// A copy out of shared memory whose thread has not waited yet until the memory has been read.
+#[derive(Debug)]
+struct Unread {
+    warp: WarpId,
+    lane: usize,
+    /// That of the thread's groups.
+    clock: u32,
+    /// The block whose memory it is.
+    rank: usize,
+    issued: Issued,
+}
+
 /// The operations of a cluster that have been issued and not performed.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pending: Vec<Pending>,
+    unread: Vec<Unread>,
     /// No operation is due before.
     earliest: u64,
     /// Operations issued so far.
@@ -137,6 +150,14 @@ impl Engine {
         })
     }
 
+    /// The lanes have waited for copies up to the limits, until their sources have been read at least.
+    pub(super) fn note_read(&mut self, warp: WarpId, limits: &Limits) {
+        self.unread.retain(|own| {
+            let is_covered = limits[own.lane].is_some_and(|limit| own.clock <= limit);
+            own.warp != warp || !is_covered
+        });
+    }
+
     /// Whether copies that an arrival waits for are unfinished.
     fn blocks_arrival(&self, issuer: &Issuer, sequence: u64) -> bool {
         self.pending.iter().any(|other| {
@@ -180,6 +201,10 @@ pub(super) fn issue(context: &mut Context<'_>, mask: u32, work: Work) {
     };
     let due = context.grid.now + delay(&mut context.grid.random);
     let engine = &mut context.cluster.engine;
+    if let Work::Store(own) = &work {
+        let (lane, issued) = (mask.trailing_zeros() as usize & 31, issuer.issued());
+        engine.unread.push(Unread { warp, lane, clock: own.clock, rank: context.rank, issued });
+    }
     engine.issued += 1;
     let sequence = engine.issued;
     engine.add(Pending { due, sequence, issuer, work });
@@ -217,8 +242,15 @@ pub(crate) fn perform_due(
 }
 
 /// Shared memory is gone when its block has ended, so somebody must have waited for every copy into
-/// it, whether it has come in this run or not.
+/// it, and every thread until its copies out of it have been read, whether that has come in this run
+/// or not.
 pub(crate) fn check_end(cluster: &Cluster, rank: usize) -> Result<(), EngineFault> {
+    if let Some(own) = cluster.engine.unread.iter().find(|own| own.rank == rank) {
+        return Err(own.issued.fault(Fault::synchronisation(
+            "a block ends, and the thread has not waited until this copy has read its shared memory; \
+             `cp.async.bulk.wait_group.read 0` does",
+        )));
+    }
     let mut pending = cluster.engine.pending.iter();
     let late = pending.find(|pending| match &pending.work {
         Work::Load(own) => own.goes_to(rank) && own.source.bytes() != 0,

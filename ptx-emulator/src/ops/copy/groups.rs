@@ -122,6 +122,9 @@ pub(super) fn wait(own: &GroupWait, context: &mut Context<'_>) -> Flow {
             groups[lane].forget(limit);
         }
     }
+    if matches!(own.family, Family::Bulk { .. }) {
+        context.cluster.engine.note_read(context.warp.id, &limits);
+    }
     if context.grid.is_checked() {
         let roles: &[Role] = match own.family {
             Family::Threads => &[Role::Copy],
