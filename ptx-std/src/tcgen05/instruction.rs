@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::product::{check, code_a, code_b};
-use super::{BlockScaled, Kind, Layout, Operand, Product};
+use super::{BlockScaled, E4m3, Kind, Layout, Mxf8f6f4, Operand, Product};
 
 /// The instruction descriptor of a product (PTX manual, "TensorCore 5th Generation Instructions:
 /// Instruction descriptor").
@@ -77,6 +77,22 @@ impl<P: Product<Kind: BlockScaled>> Instruction<P> {
     }
 }
 
+/// What E5M2's number in the instruction descriptor adds to E4M3's.
+const E5M2: u32 = 1;
+
+impl<P> Instruction<P>
+where
+    P: Product<Kind = Mxf8f6f4, A: Operand<Element = E4m3>, B: Operand<Element = E4m3>>,
+{
+    /// The same of A and B whose elements are E5M2 where so said, which a kernel may know only when
+    /// it runs: nothing else about the product differs.
+    #[inline(always)]
+    pub const fn with_e5m2(self, [a, b]: [bool; 2]) -> Self {
+        let bits = self.bits | (a as u32 * E5M2) << 7 | (b as u32 * E5M2) << 10;
+        Self { bits, product: PhantomData }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::*;
@@ -137,6 +153,21 @@ mod tests {
         for (what, bits, expected) in cases {
             assert_eq!(bits, expected, "{what}: {bits:#010x} is not {expected:#010x}");
         }
+    }
+
+    #[test]
+    fn types_of_fp8_may_be_chosen_late() {
+        let e4m3 = Instruction::<Mx8>::at_step(1);
+        for (e5m2, types) in [([false; 2], 0), ([true, false], 1 << 7), ([false, true], 1 << 10)] {
+            assert_eq!(e4m3.with_e5m2(e5m2).bits(), e4m3.bits() | types, "{e5m2:?}");
+        }
+        // As if the product had been declared so.
+        product!(E5m2E4m3, Mxf8f6f4, One, K<E5m2>, K<E4m3>, 128, 128);
+        product!(E4m3E5m2, Mxf8f6f4, One, K<E4m3>, K<E5m2>, 128, 128);
+        let declared = Instruction::<E5m2E4m3>::new().bits();
+        assert_eq!(Instruction::<Mx8>::new().with_e5m2([true, false]).bits(), declared);
+        let declared = Instruction::<E4m3E5m2>::new().bits();
+        assert_eq!(Instruction::<Mx8>::new().with_e5m2([false, true]).bits(), declared);
     }
 
     #[test]
