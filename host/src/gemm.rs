@@ -6,7 +6,7 @@ pub(crate) mod scaled;
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{D_BOX_ROWS, ElementType, GemmArgs, Ragged, TensorMap};
 
-use self::boxes::{Side, box_lines, fp8, sixteen, sixteen_lines};
+use self::boxes::{Side, box_lines, fp8, micro, sixteen, source_lines};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
@@ -122,7 +122,7 @@ impl Strides {
 pub(crate) fn check_outputs(plan: &Plan, outputs: &[Tensor]) -> Result<()> {
     let kernel = plan.launch.and_then(|launch| launch.kernel);
     match kernel.map(|kernel| kernel.role) {
-        Some(role) if sixteen(role).is_some() || fp8(role).is_some() => {
+        Some(role) if sixteen(role).is_some() || fp8(role).is_some() || micro(role).is_some() => {
             check_output_alignment(outputs.iter())
         }
         _ => Ok(()),
@@ -319,7 +319,7 @@ pub(crate) fn weight_map(
 
 /// Rows of the boxes in which the left and the right operand in 16 bits are read.
 fn sixteen_boxes(target: KernelTarget, pass: Pass) -> [u32; 2] {
-    [Side::Left, Side::Right].map(|side| box_lines(target, side, sixteen_lines(pass, side)))
+    [Side::Left, Side::Right].map(|side| box_lines(target, side, source_lines(pass, side)))
 }
 
 pub(crate) fn element(dtype: DType) -> u32 {

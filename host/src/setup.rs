@@ -12,7 +12,7 @@ use crate::plan::{
     ScaledGemmOperands, ScaledGemmProblem,
 };
 use crate::recipe::{Blocks, Format, Scope};
-use crate::tensor::{QuantizedCopy, SourceShape, Tensor};
+use crate::tensor::{Form, QuantizedCopy, SourceShape, Tensor};
 
 /// Adds `pointer_setup`, which checks the splits and fills the group table at `table`.
 pub(crate) fn prepare(
@@ -130,8 +130,10 @@ fn describe_scaled_gemm(
     args.beta = scalars(&operands.beta);
     (args.a_scale_inv, args.a_scale_factor) = group_scale(problem.a, operands.a);
     (args.b_scale_inv, args.b_scale_factor) = group_scale(problem.b, operands.b);
-    // The columnwise copies of NVFP4 are padded, and have values or zeros in all of it.
-    let padded = matches!(problem.a, Format::Nvfp4(_)) && problem.pass == Pass::Wgrad;
+    // The columnwise copies of NVFP4 are padded, and have values or zeros in all of it. Kernels that
+    // read codes find them by the padded offsets.
+    let exact_nvfp4 = matches!(problem.a, Format::Nvfp4(_)) && problem.forms[0] == Form::Exact;
+    let padded = exact_nvfp4 && problem.pass == Pass::Wgrad;
     args.padded_reduction = u32::from(padded);
 }
 

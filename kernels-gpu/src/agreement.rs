@@ -3,7 +3,7 @@
 use crate::abi::DBIAS_SEGMENT_ROWS;
 use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK};
 use crate::abi::scaled::{Accumulation, Scaling};
-use crate::gemm::{product as products, shape, simt, sm90, sm100};
+use crate::gemm::{product as products, scales, shape, simt, sm90, sm100};
 use crate::quantize::mx::{amax, dequantize, mxfp8, nvfp4, swizzle};
 use crate::quantize::{cast, fp8, pad};
 use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role, Sm100Gemm, Sm100Product};
@@ -106,19 +106,21 @@ const fn agrees(kernel: &Kernel) -> bool {
         }
         Role::GemmSm100(Sm100Gemm { product, pair }) => {
             let blocks = if pair { 2 } else { 1 };
-            let (depth, needed) = match product {
-                Sm100Product::Sixteen(..) => (products::DEPTH, sm100::ring::SHARED_BYTES),
+            let (depth, scales) = match product {
+                Sm100Product::Sixteen(..) => (products::DEPTH, 0),
                 Sm100Product::Fp8(Fp8Gemm { scaling, .. }) => {
-                    let needed = match scaling.accumulation {
-                        Accumulation::Fast => sm100::ring::SHARED_BYTES,
-                        Accumulation::Promoted => sm100::ring::scaled_shared_bytes(pair),
+                    let scales = match scaling.accumulation {
+                        Accumulation::Fast => 0,
+                        Accumulation::Promoted => scales::SCALE_BYTES,
                     };
-                    (products::FP8_DEPTH, needed)
+                    (products::FP8_DEPTH, scales)
                 }
+                Sm100Product::Mxfp8(_) => (products::FP8_DEPTH, sm100::blocks::MXFP8_SCALES),
+                Sm100Product::Nvfp4(_) => (products::NVFP4_DEPTH, sm100::blocks::NVFP4_SCALES),
             };
             threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
                 && kernel.cluster == blocks
-                && shared >= needed
+                && shared >= sm100::ring::Rooms::new(blocks, scales).bytes
                 && m == shape::TILE_M * blocks
                 && n == shape::TILE_N
                 && k == depth

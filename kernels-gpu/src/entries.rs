@@ -14,10 +14,10 @@ use crate::abi::mx::{
 };
 use crate::abi::pad::PadArgs;
 use crate::abi::quantize::{DequantizeArgs, QuantizeArgs, ScaleArgs};
-use crate::abi::scaled::ScaledGemmArgs;
+use crate::abi::scaled::{MxGemmArgs, ScaledGemmArgs};
 use crate::abi::{CastArgs, DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
 use crate::gemm::element::{Bf16, E4m3, E5m2, F16, F32};
-use crate::gemm::product::{Dgrad, Fprop, Reduction, Rows, Wgrad};
+use crate::gemm::product::{Dgrad, Fprop, Mxfp8, Nvfp4, Reduction, Rows, Wgrad};
 use crate::gemm::scales::{Square, Tensor, Vector};
 use crate::quantize::mx::nvfp4::{General, Lines, Squares};
 

@@ -8,7 +8,7 @@ use crate::abi::mx::{
 };
 use crate::abi::pad::PadArgs;
 use crate::abi::quantize::{Blocks, DequantizeArgs, QUANTIZE_BLOCKS, QuantizeArgs, ScaleArgs};
-use crate::abi::scaled::{Accumulation, ScaledGemmArgs, Scaling};
+use crate::abi::scaled::{Accumulation, MxGemmArgs, ScaledGemmArgs, Scaling};
 use crate::abi::{
     CastArgs, DbiasArgs, DscalesArgs, ElementType, GemmArgs, Pass, Ragged, SetupArgs,
 };
@@ -120,6 +120,10 @@ pub enum Sm100Product {
     /// one kernel for both kinds of [`Accumulation`] where each group has one scale: that of
     /// [`Accumulation::Fast`].
     Fp8(Fp8Gemm),
+    /// Codes in MXFP8, as they lie in this pass.
+    Mxfp8(Pass),
+    /// Codes in NVFP4, which run along the reduction of this pass.
+    Nvfp4(Pass),
 }
 
 /// Which FP8 product a kernel computes.
@@ -373,55 +377,55 @@ macro_rules! variants {
                 threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
 
             "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_fprop_bf16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, Bf16, One>,
-                role: sixteen(Pass::Fprop, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+                role: sixteen(Pass::Fprop, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 64);
             "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_dgrad_bf16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, Bf16, One>,
-                role: sixteen(Pass::Dgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+                role: sixteen(Pass::Dgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 64);
             "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_wgrad_bf16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, Bf16, One>,
-                role: sixteen(Pass::Wgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+                role: sixteen(Pass::Wgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 64);
             "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_fprop_pair_bf16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, Bf16, Two>,
-                role: sixteen(Pass::Fprop, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+                role: sixteen(Pass::Fprop, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 64);
             "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_dgrad_pair_bf16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, Bf16, Two>,
-                role: sixteen(Pass::Dgrad, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+                role: sixteen(Pass::Dgrad, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 64);
             "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_wgrad_pair_bf16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, Bf16, Two>,
-                role: sixteen(Pass::Wgrad, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+                role: sixteen(Pass::Wgrad, ElementType::Bf16, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 64);
 
             "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_fprop_f16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, F16, One>,
-                role: sixteen(Pass::Fprop, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+                role: sixteen(Pass::Fprop, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 64);
             "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_dgrad_f16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, F16, One>,
-                role: sixteen(Pass::Dgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+                role: sixteen(Pass::Dgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 64);
             "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_wgrad_f16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, F16, One>,
-                role: sixteen(Pass::Wgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 64);
+                role: sixteen(Pass::Wgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 64);
             "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_fprop_pair_f16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, F16, Two>,
-                role: sixteen(Pass::Fprop, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+                role: sixteen(Pass::Fprop, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 64);
             "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_dgrad_pair_f16(GemmArgs) = $crate::gemm::sm100::run::<Dgrad, F16, Two>,
-                role: sixteen(Pass::Dgrad, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+                role: sixteen(Pass::Dgrad, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 64);
             "module-gemm-sm100-f16" "gemm_sm100_f16" gemm_sm100_wgrad_pair_f16(GemmArgs) = $crate::gemm::sm100::run::<Wgrad, F16, Two>,
-                role: sixteen(Pass::Wgrad, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 64);
+                role: sixteen(Pass::Wgrad, ElementType::F16, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 64);
 
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E4m3, One>,
                 role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], false),
-                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 128);
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E5m2, One>,
                 role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], false),
-                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 128);
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E4m3, One>,
                 role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], false),
-                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 128);
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E5m2, One>,
                 role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], false),
-                threads: 384, cluster: 1, shared: 221_568, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 128);
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E4m3, Two>,
                 role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], true),
-                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+                threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 128);
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_rows_tensor_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Rows<Tensor, Tensor>, E5m2, Two>,
                 role: fp8_gemm_sm100(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], true),
-                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+                threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 128);
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_pair_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E4m3, Two>,
                 role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], true),
-                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+                threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 128);
             "module-gemm-sm100-fp8-tensor" "gemm_sm100_fp8_tensor" gemm_sm100_fp8_reduction_tensor_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_tensor::<Reduction<Tensor, Tensor>, E5m2, Two>,
                 role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], true),
-                threads: 384, cluster: 2, shared: 221_568, tile: (256, 256, 128);
+                threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 128);
 
             "module-gemm-sm100-fp8-block" "gemm_sm100_fp8_block" gemm_sm100_fp8_rows_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Rows<Vector, Square>, E4m3, One>,
                 role: fp8_gemm_sm100(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Square], false),
@@ -496,6 +500,32 @@ macro_rules! variants {
             "module-gemm-sm100-fp8-block-mixed" "gemm_sm100_fp8_block_mixed" gemm_sm100_fp8_reduction_square_vector_pair_e5m2(ScaledGemmArgs) = $crate::gemm::sm100::run_promoted::<Reduction<Square, Vector>, E5m2, Two>,
                 role: fp8_gemm_sm100(Ragged::Reduction, ElementType::E5m2, [Blocks::Square, Blocks::Vector], true),
                 threads: 384, cluster: 2, shared: 231_680, tile: (256, 256, 128);
+
+            "module-gemm-sm100-mxfp8" "gemm_sm100_mxfp8" gemm_sm100_mxfp8_fprop(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Mxfp8<Fprop>, One>,
+                role: mxfp8(Pass::Fprop, false), threads: 384, cluster: 1, shared: 227_840, tile: (128, 256, 128);
+            "module-gemm-sm100-mxfp8" "gemm_sm100_mxfp8" gemm_sm100_mxfp8_dgrad(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Mxfp8<Dgrad>, One>,
+                role: mxfp8(Pass::Dgrad, false), threads: 384, cluster: 1, shared: 227_840, tile: (128, 256, 128);
+            "module-gemm-sm100-mxfp8" "gemm_sm100_mxfp8" gemm_sm100_mxfp8_wgrad(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Mxfp8<Wgrad>, One>,
+                role: mxfp8(Pass::Wgrad, false), threads: 384, cluster: 1, shared: 227_840, tile: (128, 256, 128);
+            "module-gemm-sm100-mxfp8" "gemm_sm100_mxfp8" gemm_sm100_mxfp8_fprop_pair(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Mxfp8<Fprop>, Two>,
+                role: mxfp8(Pass::Fprop, true), threads: 384, cluster: 2, shared: 230_912, tile: (256, 256, 128);
+            "module-gemm-sm100-mxfp8" "gemm_sm100_mxfp8" gemm_sm100_mxfp8_dgrad_pair(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Mxfp8<Dgrad>, Two>,
+                role: mxfp8(Pass::Dgrad, true), threads: 384, cluster: 2, shared: 230_912, tile: (256, 256, 128);
+            "module-gemm-sm100-mxfp8" "gemm_sm100_mxfp8" gemm_sm100_mxfp8_wgrad_pair(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Mxfp8<Wgrad>, Two>,
+                role: mxfp8(Pass::Wgrad, true), threads: 384, cluster: 2, shared: 230_912, tile: (256, 256, 128);
+
+            "module-gemm-sm100-nvfp4" "gemm_sm100_nvfp4" gemm_sm100_nvfp4_fprop(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Nvfp4<Fprop>, One>,
+                role: nvfp4(Pass::Fprop, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 256);
+            "module-gemm-sm100-nvfp4" "gemm_sm100_nvfp4" gemm_sm100_nvfp4_dgrad(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Nvfp4<Dgrad>, One>,
+                role: nvfp4(Pass::Dgrad, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 256);
+            "module-gemm-sm100-nvfp4" "gemm_sm100_nvfp4" gemm_sm100_nvfp4_wgrad(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Nvfp4<Wgrad>, One>,
+                role: nvfp4(Pass::Wgrad, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 256);
+            "module-gemm-sm100-nvfp4" "gemm_sm100_nvfp4" gemm_sm100_nvfp4_fprop_pair(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Nvfp4<Fprop>, Two>,
+                role: nvfp4(Pass::Fprop, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 256);
+            "module-gemm-sm100-nvfp4" "gemm_sm100_nvfp4" gemm_sm100_nvfp4_dgrad_pair(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Nvfp4<Dgrad>, Two>,
+                role: nvfp4(Pass::Dgrad, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 256);
+            "module-gemm-sm100-nvfp4" "gemm_sm100_nvfp4" gemm_sm100_nvfp4_wgrad_pair(MxGemmArgs) = $crate::gemm::sm100::run_blocks::<Nvfp4<Wgrad>, Two>,
+                role: nvfp4(Pass::Wgrad, true), threads: 384, cluster: 2, shared: 221_696, tile: (256, 256, 256);
         }
     };
 }
@@ -553,6 +583,16 @@ const fn fp8_gemm_sm100(
     let scaling = Scaling { a: a_scales, b: b_scales, accumulation };
     let product = Sm100Product::Fp8(Fp8Gemm { ragged, a, scaling });
     Role::GemmSm100(Sm100Gemm { product, pair })
+}
+
+/// The role of a tcgen05 product of codes in MXFP8.
+const fn mxfp8(pass: Pass, pair: bool) -> Role {
+    Role::GemmSm100(Sm100Gemm { product: Sm100Product::Mxfp8(pass), pair })
+}
+
+/// The role of a tcgen05 product of codes in NVFP4.
+const fn nvfp4(pass: Pass, pair: bool) -> Role {
+    Role::GemmSm100(Sm100Gemm { product: Sm100Product::Nvfp4(pass), pair })
 }
 
 /// The row of a role, if the table has one.

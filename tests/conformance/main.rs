@@ -11,6 +11,7 @@ use grouped_linear::conformance::{
     Engine, KernelsOf, Outcome, SEED, cast_cases, engines_of_every_architecture,
     low_precision_cases, run_case, run_cast, run_low_precision, selected_cases,
 };
+use grouped_linear::plan::Target;
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// How many cases an engine runs, how many of them it must refuse, and how many it was seen to run
@@ -26,6 +27,20 @@ struct Counts {
 impl Counts {
     fn add(count: &AtomicUsize) {
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a case by its outcome.
+    fn completion(&self, outcome: Result<Outcome, String>) -> Result<Completion, String> {
+        Self::add(match outcome {
+            Ok(Outcome::Refused(_)) => &self.refused,
+            Ok(Outcome::Passed) | Err(_) => &self.ran,
+        });
+        Ok(match outcome? {
+            Outcome::Passed => Completion::Completed,
+            Outcome::Refused(reason) => {
+                Completion::ignored_with(format!("refused, as it must be: {reason}"))
+            }
+        })
     }
 
     fn numbers(&self) -> [usize; 4] {
@@ -46,41 +61,37 @@ fn case_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Tria
         let (engine, counts) = (engine.clone(), counts.clone());
         trials.push(Trial::ignorable_test(name, move || {
             let outcome = engine.device_for(number).and_then(|device| run_case(&case, &device));
-            Counts::add(match outcome {
-                Ok(Outcome::Refused(_)) => &counts.refused,
-                Ok(Outcome::Passed) | Err(_) => &counts.ran,
-            });
-            Ok(match outcome? {
-                Outcome::Passed => Completion::Completed,
-                Outcome::Refused(reason) => {
-                    Completion::ignored_with(format!("refused, as it must be: {reason}"))
-                }
-            })
+            Ok(counts.completion(outcome)?)
         }));
     }
 }
 
 /// Casts, quantizers, and products in low precision.
 fn other_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Trial>) {
-    type Run = Box<dyn FnOnce(&Device) -> Result<(), String> + Send>;
-    let mut add = |number, kernels, name: String, run: Run| {
+    type Run = Box<dyn FnOnce(&Device) -> Result<Outcome, String> + Send>;
+    let mut add = |number, kernels, is_refused: bool, name: String, run: Run| {
         if !engine.takes(number, kernels) {
             return;
         }
         Counts::add(&counts.taken);
+        if is_refused {
+            Counts::add(&counts.refusals);
+        }
         let (engine, counts) = (engine.clone(), counts.clone());
-        trials.push(Trial::test(format!("{}: {name}", engine.name), move || {
-            Counts::add(&counts.ran);
-            Ok(run(&engine.device_for(number)?)?)
+        trials.push(Trial::ignorable_test(format!("{}: {name}", engine.name), move || {
+            let outcome = engine.device_for(number).and_then(|device| run(&device));
+            Ok(counts.completion(outcome)?)
         }));
     };
     for (number, case) in cast_cases().into_iter().enumerate() {
-        let run = Box::new(move |device: &Device| run_cast(&case, device));
-        add(number, KernelsOf::All, case.to_string(), run);
+        let run = move |device: &Device| run_cast(&case, device).map(|()| Outcome::Passed);
+        add(number, KernelsOf::All, false, case.to_string(), Box::new(run));
     }
+    let target = engine.device.as_ref().map_or(Target::CPU, Device::target);
     for (number, case) in low_precision_cases().into_iter().enumerate() {
         let run = Box::new(move |device: &Device| run_low_precision(&case, device));
-        add(number, KernelsOf::low_precision(&case), case.to_string(), run);
+        let (kernels, refusal) = (KernelsOf::low_precision(&case), case.refusal(target));
+        add(number, kernels, refusal.is_some(), case.to_string(), run);
     }
 }
 

@@ -29,7 +29,7 @@ use grouped_linear::{
 };
 use libtest_mimic::{Arguments, Trial};
 
-use crate::engines::{Test, on_engines};
+use crate::engines::{Test, on_blackwell, on_engines};
 use crate::fitting::{Fitting, GROUPS, K, N, ROWS, floats, packed};
 
 /// A question that the error must answer with yes.
@@ -442,6 +442,7 @@ fn main() -> ExitCode {
         ]
         .concat(),
     );
+    trials.extend(on_blackwell(recipes::ON_BLACKWELL));
     trials.push(Trial::test("cpu: it says that it cannot record graphs", || {
         Ok(the_cpu_cannot_record_graphs()?)
     }));

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-use crate::engines::on_engines;
+use crate::engines::{on_blackwell, on_engines};
 
 fn main() -> ExitCode {
     let tests = [
@@ -37,5 +37,7 @@ fn main() -> ExitCode {
         conversions::TESTS,
         streams::TESTS,
     ];
-    libtest_mimic::run(&Arguments::from_args(), on_engines(&tests.concat())).exit_code()
+    let mut trials = on_engines(&tests.concat());
+    trials.extend(on_blackwell(recipes::ON_BLACKWELL));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,7 +1,7 @@
 //! Scenarios of the kernels of low precision.
 
 use grouped_linear::conformance::{
-    Layout, LowPrecisionCase, QuantizeCase, RowPattern, SourceCase, SplitSource,
+    Layout, LowPrecisionCase, ProductCase, QuantizeCase, RowPattern, SourceCase, SplitSource,
 };
 use grouped_linear::recipe::{
     BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, ScaleRule, Scope, Transform,
@@ -23,15 +23,24 @@ use SourceCase::{Tokens, Weights};
 /// The scenarios that reach a kernel; none if it is not one of low precision.
 pub fn of_kernel(name: &str) -> Vec<Scenario> {
     let product = name.strip_prefix("gemm_fp8_").or_else(|| name.strip_prefix("gemm_sm100_fp8_"));
-    if let Some(product) = product {
-        let mut cases = products::of_kernel(product);
+    let in_codes = name.strip_prefix("gemm_sm100_");
+    let in_codes = in_codes.filter(|own| own.starts_with("mxfp8") || own.starts_with("nvfp4"));
+    let cases = product.map(products::of_kernel).or(in_codes.map(products::of_micro_kernel));
+    if let Some(mut cases) = cases {
         if blackwell::architecture(name) == Arch::Sm100a {
             cases.extend(cases.first().map(|base| blackwell::in_lower_boxes(*base)));
         }
         if blackwell::is_pair(name) {
             cases = cases.into_iter().map(blackwell::paired_product).collect();
         }
-        let cases = cases.into_iter().map(LowPrecisionCase::Product);
+        // What differed in features alone may be the same with whole ones.
+        let mut kept: Vec<ProductCase> = Vec::new();
+        for case in cases.into_iter().map(products::whole) {
+            if !kept.contains(&case) {
+                kept.push(case);
+            }
+        }
+        let cases = kept.into_iter().map(LowPrecisionCase::Product);
         let biased = biased_fp8::of_kernel(name).map(Scenario::BiasedFp8);
         return cases.map(Scenario::LowPrecision).chain(biased).collect();
     }

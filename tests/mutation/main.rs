@@ -23,6 +23,7 @@ mod segments;
 mod survivors;
 mod survivors_blackwell;
 mod survivors_blackwell_fp8;
+mod survivors_blackwell_micro;
 mod survivors_fp8;
 mod survivors_quantizers;
 mod tables;
@@ -83,6 +84,16 @@ const MODULES: &[(&str, &str, &[&str])] = &[
         "gemm_sm100_fp8_tensor",
         include_str!("../../host/ptx/sm_100a/gemm_sm100_fp8_tensor.ptx"),
         &["gemm_sm100_fp8_rows_tensor_pair_e4m3"],
+    ),
+    (
+        "gemm_sm100_mxfp8",
+        include_str!("../../host/ptx/sm_100a/gemm_sm100_mxfp8.ptx"),
+        &["gemm_sm100_mxfp8_wgrad"],
+    ),
+    (
+        "gemm_sm100_nvfp4",
+        include_str!("../../host/ptx/sm_100a/gemm_sm100_nvfp4.ptx"),
+        &["gemm_sm100_nvfp4_fprop_pair"],
     ),
     ("pad", include_str!("../../host/ptx/sm_90a/pad.ptx"), &["pad_rows"]),
     ("quantize", include_str!("../../host/ptx/sm_90a/quantize.ptx"), &[]),

@@ -1,9 +1,9 @@
 //! Products of FP8 operands: shapes that between them reach every path of a kernel.
 
-use grouped_linear::DType;
 use grouped_linear::conformance::{Layout, ProductCase, RowPattern};
 use grouped_linear::plan::Pass;
-use grouped_linear::recipe::{Accumulation, Blocks, Format};
+use grouped_linear::recipe::{Accumulation, BlockShape, Blocks, Format, Nvfp4Format, Scope};
+use grouped_linear::{DType, Form};
 
 use crate::scenarios::WIDTHS;
 
@@ -30,6 +30,7 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
         out_features: 16,
         a: Format::fp8(dtype, a),
         b: Format::fp8(E4m3, b),
+        form: Form::Codes,
         accumulation: if fast { Accumulation::Fast } else { Accumulation::Promoted },
         output: Bf16,
         factors: (1.0, 0.0),
@@ -37,6 +38,12 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
         four_over_six: false,
         weights: Layout::Packed,
     };
+    arranged(base)
+}
+
+/// What every product of low precision can be asked for, beginning with `base`.
+fn arranged(base: ProductCase) -> Vec<ProductCase> {
+    let reduction = base.pass == Pass::Wgrad;
     let rows = |rows: &'static [usize]| ProductCase { rows: Listed(rows), ..base };
     let mut all = vec![
         sized(rows(&[12, 0, 0]), [16, 80, 112]),
@@ -72,6 +79,62 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
         all.push(sized(dgrad, [272, 0, 144]));
     }
     all
+}
+
+/// The scenarios of a product of codes in MXFP8 or NVFP4: `nvfp4_fprop`, say, of a pair or not.
+pub fn of_micro_kernel(name: &str) -> Vec<ProductCase> {
+    let pass = match name {
+        _ if name.contains("fprop") => Pass::Fprop,
+        _ if name.contains("dgrad") => Pass::Dgrad,
+        _ => Pass::Wgrad,
+    };
+    let mxfp8 = |dtype| Format::Mxfp8 { dtype, blocks: BlockShape::Line };
+    let lines = Nvfp4Format::LINES;
+    let (a, b) = match name.starts_with("mxfp8") {
+        true => (mxfp8(if pass == Pass::Fprop { E4m3 } else { E5m2 }), mxfp8(E4m3)),
+        false => (Format::Nvfp4(lines), Format::Nvfp4(lines)),
+    };
+    let base = ProductCase {
+        pass,
+        rows: Listed(&[12, 0, 9]),
+        tail: 1,
+        in_features: 32,
+        out_features: 32,
+        a,
+        b,
+        form: Form::Swizzled,
+        accumulation: Accumulation::Promoted,
+        output: Bf16,
+        factors: (1.0, 0.0),
+        bias: false,
+        four_over_six: false,
+        weights: Layout::Packed,
+    };
+    // The other pass has another kernel here.
+    let mut all: Vec<ProductCase> =
+        arranged(base).into_iter().filter(|case| case.pass == pass).collect();
+    // Every place of the rings and of tensor memory again: along the reduction, then tile by tile.
+    let deep = if pass == Pass::Wgrad { &[9, 1180] } else { &[9, 40] };
+    all.push(sized(ProductCase { rows: Listed(deep), ..base }, [1184, 64, 288]));
+    let many = ProductCase { rows: Listed(&[130, 3, 257]), ..base };
+    all.push(sized(many, [32, 160, 800]));
+    if pass == Pass::Fprop && !name.starts_with("mxfp8") {
+        let of_rows = Format::Nvfp4(Nvfp4Format { scope: Scope::Row, ..lines });
+        all.push(ProductCase { a: of_rows, output: F32, ..all[1] });
+        all.push(ProductCase { a: of_rows, ..all[0] });
+    }
+    if name.starts_with("mxfp8") {
+        all.push(ProductCase { b: mxfp8(E5m2), ..all[1] });
+    }
+    all
+}
+
+/// The product with features that its kernel takes.
+pub fn whole(case: ProductCase) -> ProductCase {
+    let multiple = if case.form == Form::Swizzled { 32 } else { case.a.multiple() };
+    let whole = |features: usize| features.next_multiple_of(multiple);
+    let (in_features, out_features) = (whole(case.in_features), whole(case.out_features));
+    ProductCase { in_features, out_features, ..case }
 }
 
 /// A product, of three sizes: the reduction (of rows alone), the features that are rows of a

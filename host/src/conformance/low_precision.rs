@@ -8,7 +8,9 @@ use std::fmt;
 
 pub use self::product::{ProductCase, product_cases};
 pub use self::quantize_cases::{QuantizeCase, SourceCase, quantize_cases};
+use super::run::Outcome;
 use crate::backend::Device;
+use crate::plan::Target;
 
 /// A behaviour in low precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +30,16 @@ impl fmt::Display for LowPrecisionCase {
     }
 }
 
+impl LowPrecisionCase {
+    /// Why a device must refuse the case, if it must.
+    pub fn refusal(&self, target: Target) -> Option<&'static str> {
+        match self {
+            Self::Quantize(_) => None,
+            Self::Product(case) => case.refusal(target),
+        }
+    }
+}
+
 /// All of them.
 pub fn low_precision_cases() -> Vec<LowPrecisionCase> {
     let quantize = quantize_cases().into_iter().map(LowPrecisionCase::Quantize);
@@ -38,9 +50,9 @@ pub fn low_precision_cases() -> Vec<LowPrecisionCase> {
 ///
 /// # Errors
 /// What is wrong, in words.
-pub fn run_low_precision(case: &LowPrecisionCase, device: &Device) -> Result<(), String> {
+pub fn run_low_precision(case: &LowPrecisionCase, device: &Device) -> Result<Outcome, String> {
     match case {
-        LowPrecisionCase::Quantize(case) => quantize::run(case, device),
+        LowPrecisionCase::Quantize(case) => quantize::run(case, device).map(|()| Outcome::Passed),
         LowPrecisionCase::Product(case) => product::run(case, device),
     }
 }

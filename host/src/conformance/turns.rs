@@ -4,6 +4,7 @@
 use super::cases::Case;
 use super::low_precision::{LowPrecisionCase, ProductCase};
 use crate::recipe::Format;
+use crate::tensor::Form;
 
 /// Which kernels a case runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +15,9 @@ pub enum KernelsOf {
     Sixteen,
     /// Products of FP8 operands on them, and shared ones.
     Fp8,
+    /// Products of MXFP8 and NVFP4 in codes, where tensor cores apply scales of blocks, and shared
+    /// ones; other architectures refuse them.
+    Micro,
 }
 
 impl KernelsOf {
@@ -27,7 +31,8 @@ impl KernelsOf {
         match case {
             LowPrecisionCase::Quantize(_) => Self::All,
             LowPrecisionCase::Product(ProductCase { a: Format::Fp8 { .. }, .. }) => Self::Fp8,
-            // MXFP8 and NVFP4 are multiplied as exact numbers in BF16.
+            LowPrecisionCase::Product(ProductCase { form: Form::Swizzled, .. }) => Self::Micro,
+            // Exact numbers are multiplied in BF16.
             LowPrecisionCase::Product(_) => Self::Sixteen,
         }
     }
@@ -74,7 +79,7 @@ mod tests {
         let low = low_precision_cases();
         let all = cases.iter().map(KernelsOf::case).chain(low.iter().map(KernelsOf::low_precision));
         let all: Vec<KernelsOf> = all.collect();
-        for kernels in [KernelsOf::All, KernelsOf::Sixteen, KernelsOf::Fp8] {
+        for kernels in [KernelsOf::All, KernelsOf::Sixteen, KernelsOf::Fp8, KernelsOf::Micro] {
             let count = all.iter().filter(|found| **found == kernels).count();
             println!("{kernels:?}: {count} of {}", all.len());
             assert!(count >= 50, "{kernels:?}: {count} of {}", all.len());
@@ -91,6 +96,7 @@ mod tests {
         for (kernels, one_of) in [
             (KernelsOf::Sixteen, turns.own),
             (KernelsOf::Fp8, turns.own),
+            (KernelsOf::Micro, turns.own),
             (KernelsOf::All, turns.shared),
         ] {
             let taken: Vec<usize> = (0..480).filter(|&n| turns.takes(n, kernels)).collect();
@@ -136,6 +142,7 @@ mod tests {
             out_features: case.out_features,
             a: case.a,
             b: case.b,
+            forms: [case.form; 2],
             accumulation: case.accumulation,
             output: case.output,
             bias: BiasKind::None,

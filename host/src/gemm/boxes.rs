@@ -34,8 +34,8 @@ pub(crate) fn box_lines(target: KernelTarget, side: Side, lines: Lines) -> u32 {
     }
 }
 
-/// What the lines of an operand in 16 bits are.
-pub(crate) fn sixteen_lines(pass: Pass, side: Side) -> Lines {
+/// What the lines of an operand in 16 bits are, or of one in MXFP8, which lies as its source does, too.
+pub(crate) fn source_lines(pass: Pass, side: Side) -> Lines {
     match (pass, side) {
         // dY is [rows, N], X is [rows, K], and the rows are summed; W is [N, K], and dgrad sums N.
         (Pass::Wgrad, _) | (Pass::Dgrad, Side::Right) => Lines::Reduction,
@@ -63,6 +63,31 @@ pub(crate) fn fp8(role: Role) -> Option<KernelTarget> {
         }
         _ => None,
     }
+}
+
+/// The boxes in which a product of codes in MXFP8 or NVFP4 reads its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MicroBoxes {
+    /// Lines of the left operand, and of the right one.
+    pub(crate) lines: [u32; 2],
+    /// Tiles of block scales.
+    pub(crate) scale_tiles: u32,
+}
+
+/// Those of a tensor-core product of codes in MXFP8 or NVFP4.
+pub(crate) fn micro(role: Role) -> Option<MicroBoxes> {
+    let Role::GemmSm100(Sm100Gemm { product, .. }) = role else { return None };
+    // A step of the ring has 128 bytes of each line: as many lines of the reduction in MXFP8, of
+    // which a tile has the scales. Of NVFP4 they are 256 elements, and a tile has the scales of 64.
+    let of = |side| match product {
+        Sm100Product::Mxfp8(pass) if source_lines(pass, side) == Lines::Reduction => Some(128),
+        Sm100Product::Mxfp8(_) | Sm100Product::Nvfp4(_) => {
+            Some(box_lines(KernelTarget::Sm100a, side, Lines::Outer))
+        }
+        Sm100Product::Sixteen(..) | Sm100Product::Fp8(_) => None,
+    };
+    let scale_tiles = if matches!(product, Sm100Product::Nvfp4(_)) { 4 } else { 1 };
+    Some(MicroBoxes { lines: [of(Side::Left)?, of(Side::Right)?], scale_tiles })
 }
 
 #[cfg(test)]
@@ -105,8 +130,8 @@ mod tests {
             (Pass::Dgrad, Lines::Outer, Lines::Reduction),
             (Pass::Wgrad, Lines::Reduction, Lines::Reduction),
         ] {
-            assert_eq!(sixteen_lines(pass, Side::Left), left);
-            assert_eq!(sixteen_lines(pass, Side::Right), right);
+            assert_eq!(source_lines(pass, Side::Left), left);
+            assert_eq!(source_lines(pass, Side::Right), right);
         }
     }
 }

@@ -2,20 +2,21 @@
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::GemmArgs;
+use grouped_linear_kernels::abi::mx::SCALE_TILE_BYTES;
 use grouped_linear_kernels::abi::scaled::{
-    A_SCALE_BOX, B_SCALE_BOX, OperandScales, ScaledGemmArgs,
+    A_SCALE_BOX, B_SCALE_BOX, MxGemmArgs, OperandScales, SCALE_TILE_WORDS, ScaledGemmArgs,
 };
 
-use super::boxes::{self, Lines, box_lines, fp8, sixteen};
+use super::boxes::{self, Lines, MicroBoxes, box_lines, fp8, micro, sixteen};
 use super::{NO_MAP, check_alignment, exact_maps, output_map, plain_args};
 use crate::backend::{Launcher, MapDescriptor};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::launch::{Launches, mismatch};
 use crate::plan::{
     KernelTarget, LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands, ScaledGemmProblem,
 };
 use crate::recipe::{Blocks, Format, Scope};
-use crate::tensor::{DType, Direction, Form, QuantizedCopy, QuantizedSpec, SourceShape};
+use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape};
 
 /// Bytes of the innermost box dimension, the span of the swizzle: as many elements.
 const SWIZZLE_ELEMENTS: u32 = 128;
@@ -41,10 +42,26 @@ pub(crate) fn prepare(
         let args = exact_args(launcher, target, problem, operands, plain)?;
         return launches.push(row, kernel.grid, bytes_of(&args));
     }
+    if let Some(boxes) = micro(kernel.role) {
+        let args = micro_args(launcher, boxes, problem, operands, plain)?;
+        return launches.push(row, kernel.grid, bytes_of(&args));
+    }
     let Some(target) = fp8(kernel.role) else {
         // Nothing is multiplied where there are no tokens, and no operand is read.
         return launches.push(row, kernel.grid, bytes_of(&plain));
     };
+    let args = fp8_args(launcher, target, problem, operands, plain)?;
+    launches.push(row, kernel.grid, bytes_of(&args))
+}
+
+/// Arguments of a product of FP8.
+fn fp8_args(
+    launcher: &dyn Launcher,
+    target: KernelTarget,
+    problem: &ScaledGemmProblem,
+    operands: &ScaledGemmOperands<'_>,
+    plain: GemmArgs,
+) -> Result<ScaledGemmArgs> {
     check_alignment(&operands.d, operands.bias)?;
     let [a_box, b_box] =
         [boxes::Side::Left, boxes::Side::Right].map(|side| box_lines(target, side, Lines::Outer));
@@ -55,20 +72,40 @@ pub(crate) fn prepare(
         _ => Ok(NO_MAP),
     };
     let (d_map, has_d_map) = output_map(launcher, &problem.unscaled(), &operands.d)?;
-    let args = ScaledGemmArgs {
-        gemm: GemmArgs {
-            a_map: map(&a, a_box)?,
-            b_map: map(&b, b_box)?,
-            d_map,
-            has_d_map,
-            ..plain
-        },
+    let (a_map, b_map) = (map(&a, a_box)?, map(&b, b_box)?);
+    Ok(ScaledGemmArgs {
+        gemm: GemmArgs { a_map, b_map, d_map, has_d_map, ..plain },
         a_scale_map: scale_map(&a, A_SCALE_BOX)?,
         b_scale_map: scale_map(&b, B_SCALE_BOX)?,
         a_scales: a.scales(),
         b_scales: b.scales(),
-    };
-    launches.push(row, kernel.grid, bytes_of(&args))
+    })
+}
+
+/// Arguments of a product of codes in MXFP8 or NVFP4.
+fn micro_args(
+    launcher: &dyn Launcher,
+    boxes: MicroBoxes,
+    problem: &ScaledGemmProblem,
+    operands: &ScaledGemmOperands<'_>,
+    plain: GemmArgs,
+) -> Result<MxGemmArgs> {
+    check_alignment(&operands.d, operands.bias)?;
+    let (a, b) = (operands.a_side(problem.pass), operands.b_side(problem.pass));
+    let map = |side: &Side<'_>, lines| launcher.encode(&side.data_map(lines));
+    let tiles = |side: &Side<'_>| launcher.encode(&side.tile_map(boxes.scale_tiles));
+    let (d_map, has_d_map) = output_map(launcher, &problem.unscaled(), &operands.d)?;
+    let (a_map, b_map) = (map(&a, boxes.lines[0])?, map(&b, boxes.lines[1])?);
+    let (row_scales, row_scale_factor) = row_scales(problem, operands);
+    let e5m2 = |format: Format| u32::from(format.dtype() == DType::E5m2);
+    Ok(MxGemmArgs {
+        gemm: GemmArgs { a_map, b_map, d_map, has_d_map, row_scales, row_scale_factor, ..plain },
+        a_scale_map: tiles(&a)?,
+        b_scale_map: tiles(&b)?,
+        a_e5m2: e5m2(problem.a),
+        b_e5m2: e5m2(problem.b),
+        reserved: 0,
+    })
 }
 
 /// Arguments of a product of exact numbers.
@@ -79,49 +116,23 @@ fn exact_args(
     operands: &ScaledGemmOperands<'_>,
     plain: GemmArgs,
 ) -> Result<GemmArgs> {
-    check_all_exact(problem.pass, operands)?;
     check_alignment(&operands.d, operands.bias)?;
     let unscaled = problem.unscaled();
     let (a_map, b_map) =
         exact_maps(launcher, target, &unscaled, &operands.a.data, &operands.b.data)?;
-    let (row_scales, row_scale_factor) = match (problem.a, &operands.a.amax) {
-        (Format::Nvfp4(format), Some(amax)) if format.scope == Scope::Row => {
-            (amax.address().unwrap_or(0), format.amax_factor())
-        }
-        _ => (0, 0.0),
-    };
+    let (row_scales, row_scale_factor) = row_scales(problem, operands);
     let (d_map, has_d_map) = output_map(launcher, &unscaled, &operands.d)?;
     Ok(GemmArgs { a_map, b_map, d_map, has_d_map, row_scales, row_scale_factor, ..plain })
 }
 
-/// Refuses operands in codes: the GPU multiplies exact numbers.
-fn check_all_exact(pass: Pass, operands: &ScaledGemmOperands<'_>) -> Result<()> {
-    let names = match pass {
-        Pass::Fprop => ["x", "weights"],
-        Pass::Dgrad => ["dy", "weights"],
-        Pass::Wgrad => ["dy", "x"],
-    };
-    let sides = [operands.a_side(pass), operands.b_side(pass)];
-    let mut named = names.into_iter().zip(sides);
-    named.try_for_each(|(name, side)| check_exact(name, side.spec, side.direction))
-}
-
-/// Refuses a copy in codes.
-pub(crate) fn check_exact(
-    name: &'static str,
-    spec: QuantizedSpec,
-    direction: Direction,
-) -> Result<()> {
-    let form = spec.form(direction);
-    if form == Some(Form::Exact) {
-        return Ok(());
+/// Factors of token rows in NVFP4, and their factor.
+fn row_scales(problem: &ScaledGemmProblem, operands: &ScaledGemmOperands<'_>) -> (u64, f32) {
+    match (problem.a, &operands.a.amax) {
+        (Format::Nvfp4(format), Some(amax)) if format.scope == Scope::Row => {
+            (amax.address().unwrap_or(0), format.amax_factor())
+        }
+        _ => (0, 0.0),
     }
-    Err(Error::unsupported(format!(
-        "{name}: the copy in {} is in {:?}, this GPU multiplies it as exact numbers; quantize into \
-         Form::Exact, or make them of the codes with functional::restore_exact",
-        spec.format,
-        form.unwrap_or_default(),
-    )))
 }
 
 /// One operand: the copy that runs along the reduction.
@@ -188,6 +199,25 @@ impl Side<'_> {
             extents: [scales.pitch, groups * scales.outer, 1],
             strides: [4 * scales.pitch, 0],
             tile: [length, 1, 1],
+            swizzle: false,
+        }
+    }
+
+    /// Block scales in tiles, a matrix of one to a row, read in boxes of `tiles` neighbours.
+    fn tile_map(&self, tiles: u32) -> MapDescriptor {
+        let scale_inv = &self.copy.scale_inv;
+        MapDescriptor {
+            address: scale_inv.address().unwrap_or(0),
+            // Words of the tiles: a box is at most 256 elements wide.
+            dtype: DType::F32,
+            rank: 2,
+            extents: [
+                u64::from(SCALE_TILE_WORDS),
+                scale_inv.byte_len() as u64 / u64::from(SCALE_TILE_BYTES),
+                1,
+            ],
+            strides: [u64::from(SCALE_TILE_BYTES), 0],
+            tile: [SCALE_TILE_WORDS, tiles, 1],
             swizzle: false,
         }
     }

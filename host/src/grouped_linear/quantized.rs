@@ -345,15 +345,18 @@ impl<'a> Sides<'a> {
         accumulation: Accumulation,
         (output, bias): (DType, BiasKind),
     ) -> ScaledGemmProblem {
-        let (a, b) = (self.a.1.spec().format, self.b.1.spec().format);
+        let (a, b) = (self.a.1.spec(), self.b.1.spec());
+        let (a_direction, b_direction) = directions(pass);
         ScaledGemmProblem {
             pass,
             groups,
             rows,
             in_features,
             out_features,
-            a,
-            b,
+            a: a.format,
+            b: b.format,
+            // A copy that is missing is reported when the product is run.
+            forms: [a.form(a_direction), b.form(b_direction)].map(Option::unwrap_or_default),
             accumulation,
             output,
             bias,

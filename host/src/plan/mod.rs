@@ -29,8 +29,10 @@ pub use self::problem::{
 };
 pub use self::quantize::{QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem};
 pub use self::scaled::ScaledGemmProblem;
+pub(crate) use self::scaled::check_form;
 pub use self::target::{GpuTarget, Target};
 pub(crate) use self::target::{KernelTarget, capability};
+pub(crate) use self::tensor_cores::micro_form;
 use crate::error::{Error, Result};
 
 /// The most groups of one operation.

@@ -3,17 +3,20 @@
 use grouped_linear_kernels::abi::Ragged;
 use grouped_linear_kernels::abi::quantize::ROW_BLOCK;
 use grouped_linear_kernels::abi::scaled::Scaling;
-use grouped_linear_kernels::variants::{Fp8Gemm, Role};
+use grouped_linear_kernels::variants::{Fp8Gemm, Role, Sm100Product};
 
 use super::GpuTarget;
 use super::problem::{BiasKind, GemmProblem, KernelChoice, Pass, check_float};
+use super::target::KernelTarget;
+use super::tensor_cores::micro_form;
 use crate::error::{Error, Result};
 use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope, Transform};
-use crate::tensor::DType;
+use crate::tensor::{DType, Form};
 
 /// A grouped product of quantized operands: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where
-/// an operand's element is its number times its scales. On a GPU FP8 is multiplied as it is, MXFP8 and
-/// NVFP4 in BF16, as exact numbers ([`Form::Exact`](crate::Form::Exact)).
+/// an operand's element is its number times its scales. On a GPU FP8 is multiplied as it is; MXFP8 and
+/// NVFP4 are, too, where tensor cores apply the scales of blocks (Blackwell, [`Form::Swizzled`]), and
+/// elsewhere, or if so asked, in BF16, as exact numbers ([`Form::Exact`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaledGemmProblem {
     /// Which product.
@@ -30,6 +33,8 @@ pub struct ScaledGemmProblem {
     pub a: Format,
     /// Weights (fprop, dgrad) or X (wgrad).
     pub b: Format,
+    /// How the copies that are multiplied are stored, that of A and that of B.
+    pub forms: [Form; 2],
     /// How sums grow.
     pub accumulation: Accumulation,
     /// Type of the output.
@@ -128,8 +133,35 @@ impl ScaledGemmProblem {
         match self.a {
             Format::Fp8 { .. } => ROW_BLOCK,
             Format::Nvfp4(_) if self.pass == Pass::Wgrad => ROW_BLOCK,
+            // Every group's block scales are padded to whole tiles.
+            Format::Mxfp8 { .. } | Format::Nvfp4(_) if self.forms == [Form::Swizzled; 2] => {
+                ROW_BLOCK
+            }
             Format::Mxfp8 { .. } | Format::Nvfp4(_) => 1,
         }
+    }
+
+    /// What the operands are called in the pass, that of A and that of B.
+    fn operand_names(&self) -> [&'static str; 2] {
+        match self.pass {
+            Pass::Fprop => ["x", "weights"],
+            Pass::Dgrad => ["dy", "weights"],
+            Pass::Wgrad => ["dy", "x"],
+        }
+    }
+
+    /// The form in which a GPU multiplies operands of MXFP8 or NVFP4, if both are in it.
+    fn micro_form(&self, target: KernelTarget) -> Result<Form> {
+        // Exact numbers run everywhere, so who has one operand in them is told of the other.
+        let wanted = match micro_form(target, [self.in_features, self.out_features]) {
+            Form::Swizzled if !self.forms.contains(&Form::Exact) => Form::Swizzled,
+            _ => Form::Exact,
+        };
+        let operands = self.operand_names().into_iter().zip([self.a, self.b]).zip(self.forms);
+        for ((name, format), form) in operands {
+            check_form(name, format, form, wanted)?;
+        }
+        Ok(wanted)
     }
 
     /// The kernel that computes the product on a GPU.
@@ -139,14 +171,44 @@ impl ScaledGemmProblem {
         if self.rows == 0 {
             return GemmProblem { kernel: KernelChoice::Simt, ..self.unscaled() }.role(gpu);
         }
-        let (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) = (a, b) else {
-            return self.unscaled().role(gpu);
-        };
         let ragged = if pass == Pass::Wgrad { Ragged::Reduction } else { Ragged::Rows };
+        let (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) = (a, b) else {
+            if self.micro_form(gpu.kernels()?)? == Form::Exact {
+                return self.unscaled().role(gpu);
+            }
+            return Ok(self.unscaled().sm100_role(
+                gpu,
+                match a {
+                    Format::Nvfp4(_) => Sm100Product::Nvfp4(pass),
+                    Format::Fp8 { .. } | Format::Mxfp8 { .. } => Sm100Product::Mxfp8(pass),
+                },
+            ));
+        };
         let element = dtype
             .element_type()
             .ok_or_else(|| Error::dtype("left operand", dtype, "e4m3 or e5m2"))?;
         let scaling = Scaling { a, b, accumulation };
         self.unscaled().fp8_role(Fp8Gemm { ragged, a: element, scaling }, gpu)
     }
+}
+
+/// Refuses a copy in MXFP8 or NVFP4 that is stored otherwise than a GPU's product takes it.
+pub(crate) fn check_form(
+    name: &'static str,
+    format: Format,
+    form: Form,
+    wanted: Form,
+) -> Result<()> {
+    if form == wanted {
+        return Ok(());
+    }
+    let other_way = match (form, wanted) {
+        (_, Form::Exact) => ", or make exact numbers of the codes with functional::restore_exact",
+        (Form::Codes, _) => ", or order the scales with functional::swizzle",
+        _ => "",
+    };
+    Err(Error::unsupported(format!(
+        "{name}: the copy in {format} is in {form:?}, products of this GPU and these features take it \
+         in {wanted:?}; quantize into Form::{wanted:?}{other_way}",
+    )))
 }

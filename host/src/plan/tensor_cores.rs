@@ -9,6 +9,7 @@ use super::problem::{GemmProblem, Pass};
 use super::target::{GpuTarget, KernelTarget};
 use crate::error::Result;
 use crate::recipe::{Accumulation, Blocks};
+use crate::tensor::Form;
 
 /// Rows of the tile that one block makes with tcgen05.
 const BLOCK_ROWS: usize = 128;
@@ -18,21 +19,22 @@ impl GemmProblem {
     pub(super) fn sixteen_role(&self, element: ElementType, gpu: GpuTarget) -> Result<Role> {
         Ok(match gpu.kernels()? {
             KernelTarget::Sm90a => Role::GemmSm90(self.pass, element),
-            KernelTarget::Sm100a => Role::GemmSm100(Sm100Gemm {
-                product: Sm100Product::Sixteen(self.pass, element),
-                pair: self.is_made_by_pairs(gpu),
-            }),
+            KernelTarget::Sm100a => self.sm100_role(gpu, Sm100Product::Sixteen(self.pass, element)),
         })
+    }
+
+    /// Blackwell's kernel of a product.
+    pub(super) fn sm100_role(&self, gpu: GpuTarget, product: Sm100Product) -> Role {
+        Role::GemmSm100(Sm100Gemm { product, pair: self.is_made_by_pairs(gpu) })
     }
 
     /// The kernel of a product of FP8 operands.
     pub(super) fn fp8_role(&self, product: Fp8Gemm, gpu: GpuTarget) -> Result<Role> {
         Ok(match gpu.kernels()? {
             KernelTarget::Sm90a => Role::GemmFp8(product),
-            KernelTarget::Sm100a => Role::GemmSm100(Sm100Gemm {
-                product: Sm100Product::Fp8(in_tensor_memory(product)),
-                pair: self.is_made_by_pairs(gpu),
-            }),
+            KernelTarget::Sm100a => {
+                self.sm100_role(gpu, Sm100Product::Fp8(in_tensor_memory(product)))
+            }
         })
     }
 
@@ -46,6 +48,20 @@ impl GemmProblem {
             Pass::Wgrad => self.out_features > BLOCK_ROWS,
         };
         gpu.multiprocessors >= 2 && fills_two
+    }
+}
+
+/// What features are multiples of where NVFP4 is multiplied in codes: tensor copies take lines of 16
+/// bytes and more. Those of MXFP8 are anyway.
+const CODED_FEATURES: usize = 32;
+
+/// How MXFP8 and NVFP4 are stored for products, unless asked otherwise: in codes, with their scales as
+/// the tensor cores of Blackwell read them; Hopper's have no such products.
+pub(crate) fn micro_form(target: KernelTarget, features: [usize; 2]) -> Form {
+    let fit = features.into_iter().all(|features| features.is_multiple_of(CODED_FEATURES));
+    match target {
+        KernelTarget::Sm100a if fit => Form::Swizzled,
+        KernelTarget::Sm100a | KernelTarget::Sm90a => Form::Exact,
     }
 }
 
@@ -126,6 +142,15 @@ mod tests {
     }
 
     #[test]
+    fn codes_need_tensor_cores_that_apply_their_scales_and_whole_lines() {
+        let form = |features| KernelTarget::ALL.map(|target| micro_form(target, features));
+        assert_eq!(form([64, 160]), [Form::Exact, Form::Swizzled]);
+        for features in [[48, 64], [64, 48], [16, 16]] {
+            assert_eq!(form(features), [Form::Exact; 2], "{features:?}");
+        }
+    }
+
+    #[test]
     fn sums_of_one_scale_for_each_group_have_one_kernel() -> Result<()> {
         use Accumulation::{Fast, Promoted};
         use Blocks::{Square, Tensor, Vector};
@@ -143,6 +168,7 @@ mod tests {
                 out_features: 128,
                 a: Format::Fp8 { dtype: DType::E5m2, blocks: a },
                 b: Format::Fp8 { dtype: DType::E4m3, blocks: b },
+                forms: [Form::Codes; 2],
                 accumulation: asked,
                 output: DType::Bf16,
                 bias: BiasKind::None,

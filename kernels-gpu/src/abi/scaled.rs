@@ -1,5 +1,6 @@
 //! Arguments of the grouped GEMMs whose operands carry scales.
 
+use super::mx::SCALE_TILE_BYTES;
 use super::quantize::{Blocks, ScaleLayout};
 use super::{GemmArgs, TensorMap};
 
@@ -64,6 +65,40 @@ pub struct ScaledGemmArgs {
     pub b_scales: OperandScales,
 }
 
+/// Words of a tile of block scales: the rows of the matrices that their maps describe.
+pub const SCALE_TILE_WORDS: u32 = SCALE_TILE_BYTES / 4;
+
+/// Arguments of the grouped GEMMs of codes in MXFP8 or NVFP4, `D_g = alpha_g · A_g · B_g + beta_g ·
+/// D_g (+ bias)`, whose tensor cores apply the scales of blocks.
+///
+/// The maps of the data count bytes. The block scales of both operands are swizzled
+/// ([`MxScales`](super::mx::MxScales)); their maps are of matrices `[tiles, SCALE_TILE_WORDS]` of
+/// words without swizzle, in boxes of as many tiles as a stage has along the reduction.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct MxGemmArgs {
+    /// What every GEMM needs.
+    pub gemm: GemmArgs,
+    /// Tensor map of the left operand's scales.
+    pub a_scale_map: TensorMap,
+    /// Tensor map of the right operand's scales.
+    pub b_scale_map: TensorMap,
+    /// 1: the left operand has elements of E5M2, not E4M3 (MXFP8 alone).
+    pub a_e5m2: u32,
+    /// 1: the right operand has elements of E5M2, not E4M3 (MXFP8 alone).
+    pub b_e5m2: u32,
+    /// Zero.
+    pub reserved: u64,
+}
+
 const _: () = assert!(size_of::<OperandScales>() == 32);
 const _: () = assert!(size_of::<ScaledGemmArgs>() == 832);
+const _: () = assert!(size_of::<MxGemmArgs>() == 784);
 const _: () = assert!(core::mem::offset_of!(ScaledGemmArgs, a_scale_map).is_multiple_of(64));
+const _: () = {
+    // One address names both.
+    use core::mem::offset_of;
+    assert!(offset_of!(MxGemmArgs, a_scale_map) == offset_of!(ScaledGemmArgs, a_scale_map));
+    assert!(offset_of!(MxGemmArgs, b_scale_map) == offset_of!(ScaledGemmArgs, b_scale_map));
+};

@@ -36,11 +36,12 @@ use ptx_std::tcgen05::{Address, Columns, Group, allocate, allocated, release, re
 use ptx_std::thread::{thread_index, warp_index};
 use ptx_std::tma::{acquire_map, prefetch_map};
 
+use self::blocks::{MxOperands, finish_with_seam, multiply_blocks};
 use self::finish::finish;
 use self::multiply::{Multiply, make_ready, multiply};
 use self::promote::promote;
 use self::ring::{Stages, Sums, TENSOR_MEMORY, Tasks, stage_bytes};
-use self::schedule::{Copies, Schedule};
+use self::schedule::{Copies, GroupOfBlocks, Operands, Schedule};
 use super::former::prefetch_former;
 use super::product::Scaled;
 use super::scales::Tensor;
@@ -49,17 +50,19 @@ use super::shape::{
     A_MAP, B_MAP, CONSUMER_WARPS, CONSUMERS, D_MAP, REGISTERS, TILE_M, TILE_N, WARPGROUP,
 };
 use super::task::Task;
-use crate::abi::scaled::ScaledGemmArgs;
+use crate::abi::scaled::{MxGemmArgs, ScaledGemmArgs};
 use crate::abi::{GemmArgs, TensorMap};
 use crate::table::Table;
 
+pub mod blocks;
 mod finish;
 mod multiply;
 mod promote;
 pub mod ring;
 mod schedule;
 
-/// All columns of tensor memory.
+/// All columns of tensor memory, whether for the sums of two tiles or, with a seam in them, for block
+/// scales, too.
 const ALL: Columns = Columns::C512;
 
 const _: () = assert!(Sums::ALL_COLUMNS == ALL.count());
@@ -70,13 +73,21 @@ trait Road<G: Group> {
     type Args;
     /// How the operands lie.
     type Schedule: Schedule;
-    /// Elements of the left operand.
-    type Element: Multiply;
     /// Whether each stage has sums of its own, which they promote; else each tile.
-    const PROMOTES: bool;
+    const PROMOTES: bool = false;
+    /// Whether the sums of two tiles have a [`SEAM`](ring::SEAM).
+    const HAS_SEAM: bool = false;
 
     /// The common part of the argument.
     fn gemm(args: &Self::Args) -> &GemmArgs;
+
+    /// Multiplies what comes through the rings, into the tensor memory at `memory`. A warp of the
+    /// block runs it, in a pair one of the even block.
+    ///
+    /// # Safety
+    ///
+    /// As [`run`].
+    unsafe fn multiply(args: &Self::Args, shared: u32, memory: Address);
 
     /// Finishes the tiles of this block, from the tensor memory at `memory`. A warpgroup runs it,
     /// `index` 0 or 1. `d_map` is the generic address of the output's map.
@@ -97,15 +108,19 @@ trait Road<G: Group> {
 /// Sums stay in tensor memory until a tile is done.
 struct Stay<S, E>(PhantomData<(S, E)>);
 
-impl<S: Schedule, E: Multiply, G: Group> Road<G> for Stay<S, E> {
+impl<S: Operands, E: Multiply, G: Group> Road<G> for Stay<S, E> {
     type Args = GemmArgs;
     type Schedule = S;
-    type Element = E;
-    const PROMOTES: bool = false;
 
     #[inline(always)]
     fn gemm(args: &GemmArgs) -> &GemmArgs {
         args
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(_: &GemmArgs, shared: u32, memory: Address) {
+        // SAFETY: handed to the caller.
+        unsafe { multiply::<S, E, G>(shared, memory, false) }
     }
 
     #[inline(always)]
@@ -125,15 +140,20 @@ impl<S: Schedule, E: Multiply, G: Group> Road<G> for Stay<S, E> {
 /// Sums leave tensor memory after every stage.
 struct Leave<S, E>(PhantomData<(S, E)>);
 
-impl<S: Schedule + Scaled, E: Multiply, G: Group> Road<G> for Leave<S, E> {
+impl<S: Operands + Scaled, E: Multiply, G: Group> Road<G> for Leave<S, E> {
     type Args = ScaledGemmArgs;
     type Schedule = S;
-    type Element = E;
     const PROMOTES: bool = true;
 
     #[inline(always)]
     fn gemm(args: &ScaledGemmArgs) -> &GemmArgs {
         &args.gemm
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(_: &ScaledGemmArgs, shared: u32, memory: Address) {
+        // SAFETY: handed to the caller.
+        unsafe { multiply::<S, E, G>(shared, memory, true) }
     }
 
     #[inline(always)]
@@ -150,18 +170,51 @@ impl<S: Schedule + Scaled, E: Multiply, G: Group> Road<G> for Leave<S, E> {
     }
 }
 
+/// Products apply the scales of blocks, which stand in tensor memory, too.
+struct Blocks<S>(PhantomData<S>);
+
+impl<S: MxOperands, G: Group> Road<G> for Blocks<S> {
+    type Args = MxGemmArgs;
+    type Schedule = S;
+    const HAS_SEAM: bool = true;
+
+    #[inline(always)]
+    fn gemm(args: &MxGemmArgs) -> &GemmArgs {
+        &args.gemm
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(args: &MxGemmArgs, shared: u32, memory: Address) {
+        // SAFETY: handed to the caller.
+        unsafe { multiply_blocks::<S, G>(args, shared, memory) }
+    }
+
+    #[inline(always)]
+    unsafe fn finish(
+        args: &MxGemmArgs,
+        d_map: u64,
+        table: &Table,
+        shared: u32,
+        memory: Address,
+        index: u32,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { finish_with_seam::<S, G>(&args.gemm, d_map, table, shared, memory, index) }
+    }
+}
+
 /// The kernel that leaves its sums in tensor memory until a tile is done.
 ///
 /// # Safety
 ///
-/// Blocks of 384 threads with [`ring::SHARED_BYTES`] of dynamic shared memory, in clusters of
+/// Blocks of 384 threads with the dynamic shared memory of [`Rooms`](ring::Rooms), in clusters of
 /// `G::BLOCKS`; `args_address` is the generic address of `args` in parameter memory, aligned to 64
 /// bytes; the maps have the boxes of the table of [`sm90`](super::sm90), of at most 128 rows, with
 /// 128-byte swizzle and zero fill; the other addresses are valid for what their fields describe.
 #[inline(always)]
-pub unsafe fn run<S: Schedule, E: Multiply, G: Group>(args: &GemmArgs, args_address: u64) {
+pub unsafe fn run<S: Operands, E: Multiply, G: Group>(args: &GemmArgs, args_address: u64) {
     // SAFETY: handed to the caller.
-    unsafe { part::<Stay<S, E>, G>(args, args_address) }
+    unsafe { part::<Stay<S, E>, G, REGISTERS, REGISTERS>(args, args_address) }
 }
 
 /// The same of FP8 operands with one scale for each group, which is in the table's alpha.
@@ -172,7 +225,7 @@ pub unsafe fn run<S: Schedule, E: Multiply, G: Group>(args: &GemmArgs, args_addr
 #[inline(always)]
 pub unsafe fn run_tensor<S, E, G>(args: &ScaledGemmArgs, args_address: u64)
 where
-    S: Schedule + Scaled<AScales = Tensor, BScales = Tensor>,
+    S: Operands + Scaled<AScales = Tensor, BScales = Tensor>,
     E: Multiply,
     G: Group,
 {
@@ -185,34 +238,44 @@ where
 ///
 /// # Safety
 ///
-/// As [`run_tensor`], with [`ring::scaled_shared_bytes`] of dynamic shared memory. The scales of the
-/// weights lie in one piece, too.
+/// As [`run_tensor`]. The scales of the weights lie in one piece, too.
 #[inline(always)]
 pub unsafe fn run_promoted<S, E, G>(args: &ScaledGemmArgs, args_address: u64)
 where
-    S: Schedule + Scaled,
+    S: Operands + Scaled,
     E: Multiply,
     G: Group,
 {
     // SAFETY: handed to the caller.
-    unsafe { part::<Leave<S, E>, G>(args, args_address) }
+    unsafe { part::<Leave<S, E>, G, 40, 232>(args, args_address) }
 }
 
-/// Registers of each thread of the first warpgroup where the others promote.
-const COPYING: u32 = 40;
-/// Registers of each thread that promotes.
-const PROMOTING: u32 = 232;
+/// The kernel of codes in MXFP8 or NVFP4, whose tensor cores apply the scales of blocks. Scales of
+/// groups are in the table's alpha, those of rows are the argument's.
+///
+/// # Safety
+///
+/// As [`run`]; `args_address` is the address of the whole argument. The weights have one map, and
+/// the maps of the scales are as [`MxGemmArgs`] says.
+#[inline(always)]
+pub unsafe fn run_blocks<S: MxOperands, G: Group>(args: &MxGemmArgs, args_address: u64) {
+    // SAFETY: handed to the caller.
+    unsafe { part::<Blocks<S>, G, 72, 216>(args, args_address) }
+}
 
-const _: () = assert!(COPYING + CONSUMERS * PROMOTING <= (1 + CONSUMERS) * REGISTERS);
-
-/// Prepares the block and parts it into roles.
+/// Prepares the block and parts it into roles: the first warpgroup copies and multiplies, the others
+/// finish tiles, with these registers for each of their threads.
 ///
 /// # Safety
 ///
 /// As [`run`]; the argument is that of the road, its common part first.
 #[inline(always)]
-unsafe fn part<R: Road<G>, G: Group>(args: &R::Args, args_address: u64) {
+unsafe fn part<R: Road<G>, G: Group, const COPYING: u32, const FINISHING: u32>(
+    args: &R::Args,
+    args_address: u64,
+) {
     const {
+        assert!(COPYING + CONSUMERS * FINISHING <= (1 + CONSUMERS) * REGISTERS);
         assert!(!R::PROMOTES || R::Schedule::SCALE_BYTES != 0, "who promotes sees its stages");
     }
     // SAFETY: the launcher keeps the contract above. Every warp belongs to one role; barriers of all
@@ -233,7 +296,8 @@ unsafe fn part<R: Road<G>, G: Group>(args: &R::Args, args_address: u64) {
             R::Schedule::prefetch_scale_maps(args_address);
             let stage_readers = if R::PROMOTES { CONSUMER_WARPS } else { 0 };
             let multiplies = rank == 0 || R::Schedule::WATCHED;
-            ring::init::<G>(shared, stage_readers, CONSUMER_WARPS + u32::from(multiplies));
+            let task_readers = CONSUMER_WARPS + u32::from(multiplies);
+            ring::init::<R::Schedule, G>(shared, stage_readers, task_readers, R::HAS_SEAM);
             fence_mbarrier_init();
         }
         if warp == 2 {
@@ -245,21 +309,21 @@ unsafe fn part<R: Road<G>, G: Group>(args: &R::Args, args_address: u64) {
 
         // Part into roles.
         if warp < WARPGROUP / 32 {
-            if R::PROMOTES {
+            if COPYING != REGISTERS {
                 release_registers::<COPYING>();
             }
             if warp == 0 {
                 produce::<R::Schedule, G>(gemm, args_address, &table, shared, rank);
             } else if warp == 1 {
                 if rank == 0 {
-                    multiply::<R::Schedule, R::Element, G>(shared, memory, R::PROMOTES);
+                    R::multiply(args, shared, memory);
                 } else if R::Schedule::WATCHED {
                     make_ready::<R::Schedule, G>(shared);
                 }
             }
         } else {
-            if R::PROMOTES {
-                claim_registers::<PROMOTING>();
+            if FINISHING != REGISTERS {
+                claim_registers::<FINISHING>();
             }
             R::finish(args, args_address + D_MAP, &table, shared, memory, warp / 4 - 1);
         }
@@ -308,7 +372,7 @@ unsafe fn produce<S: Schedule, G: Group>(
     unsafe {
         let elected = elect_one();
         let mut tasks = Tasks::new(shared);
-        let mut ring = Stages::<G>::new(shared);
+        let mut ring = Stages::<S, G>::new(shared);
         let mut scheduler = Scheduler::of_clusters(*table, args.n.div_ceil(TILE_N), G::BLOCKS);
         while let Some(work) = next::<G>(&mut scheduler) {
             let work = Work { row: work.row + TILE_M * rank, ..work };
@@ -321,6 +385,8 @@ unsafe fn produce<S: Schedule, G: Group>(
             } else {
                 (args.b_maps + u64::from(work.group) * size_of::<TensorMap>() as u64, 0)
             };
+            let padded_offset =
+                if S::HAS_BLOCKS { table.padded_offset(work.group) as u64 } else { 0 };
             if elected {
                 if args.b_maps != 0 {
                     acquire_map(b_map);
@@ -350,6 +416,14 @@ unsafe fn produce<S: Schedule, G: Group>(
                         column: work.column + TILE_N / G::BLOCKS * rank,
                         reduction: stage * S::DEPTH,
                         stages,
+                        group: GroupOfBlocks {
+                            index: work.group,
+                            padded_offset,
+                            tokens,
+                            m: args.m,
+                            n: args.n,
+                            k: args.k,
+                        },
                     });
                     ring.advance();
                 }

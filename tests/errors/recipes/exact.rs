@@ -4,7 +4,7 @@ use grouped_linear::functional::{
     QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
     QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
 };
-use grouped_linear::plan::{BiasKind, Pass, Plan, ScaledGemmProblem, Target};
+use grouped_linear::plan::{BiasKind, GpuTarget, Pass, Plan, ScaledGemmProblem, Target};
 use grouped_linear::recipe::{Accumulation, Format};
 use grouped_linear::{
     DType, DeviceKind, Direction, Error, Form, ForwardOptions, GroupedLinear, LayerRecipe,
@@ -99,6 +99,7 @@ fn plan(change: impl FnOnce(&mut ScaledGemmProblem)) -> Result<()> {
         out_features: WIDE,
         a: NVFP4,
         b: NVFP4,
+        forms: [Form::Exact; 2],
         accumulation: PROMOTED,
         output: DType::Bf16,
         bias: BiasKind::None,
@@ -165,7 +166,8 @@ pub(super) const PRODUCTS: &[Refusal] = &[
     }),
 ];
 
-/// Codes are multiplied by the CPU alone; the message names the operand and what makes exact numbers.
+/// Codes beside exact numbers are multiplied by the CPU alone, whatever the GPU; the message names the
+/// operand and what makes exact numbers.
 pub(super) fn codes(engine: &str, stream: &Stream) {
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     use Pass::{Dgrad, Fprop, Wgrad};
@@ -188,15 +190,49 @@ pub(super) fn codes(engine: &str, stream: &Stream) {
     }
 }
 
-/// A layer with quantized weights in codes; y is not written where they are refused.
-pub(super) fn weights_in_codes(engine: &str, stream: &Stream) {
+/// Both operands in codes are multiplied where tensor cores apply the scales of blocks, if those are in
+/// the tiles that they read.
+pub(super) fn both_in_codes(engine: &str, stream: &Stream) {
+    use Pass::{Dgrad, Fprop, Wgrad};
+    for (form, runs) in [(CODES, false), (SWIZZLED, true)] {
+        let runs = runs && stream.device().target().gpu.is_some_and(is_blackwell);
+        let runs = runs || stream.device().id().kind == DeviceKind::Cpu;
+        for format in [MXFP8, NVFP4] {
+            let own = Products::of(stream, [format; 3], [form; 3]).expect(engine);
+            for (pass, name) in [(Fprop, "x"), (Dgrad, "dy"), (Wgrad, "dy")] {
+                let what = format!("{engine}: {format}, {pass:?}, {form:?}");
+                let Err(error) = own.run(stream, pass) else {
+                    assert!(runs, "{what}: was not refused");
+                    continue;
+                };
+                let message = error.to_string();
+                assert!(!runs && error.is_unsupported(), "{what}: {message}");
+                assert!(message.starts_with(&format!("{name}: ")), "{what}: {message}");
+                let way = if stream.device().target().gpu.is_some_and(is_blackwell) {
+                    "functional::swizzle"
+                } else {
+                    "functional::restore_exact"
+                };
+                assert!(message.contains(way), "{what}: {message}");
+            }
+        }
+    }
+}
+
+fn is_blackwell(gpu: GpuTarget) -> bool {
+    gpu.compute_capability == (10, 0)
+}
+
+/// A layer with quantized weights in another form than its recipe's; y is not written where they are
+/// refused.
+pub(super) fn weights_in_another_form(engine: &str, stream: &Stream) {
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     let attempt = |forms, y: &mut Tensor| -> Result<()> {
         let layer =
             GroupedLinear::new(stream, WIDE_CONFIG, grouped(stream, &[GROUPS, WIDE, K])?, None)?;
         let quantized = weights(stream, weight_spec(MXFP8, forms))?;
         let recipe = LayerRecipe::new(stream, WIDE_CONFIG, MXFP8_RECIPE)?;
-        let recipe = recipe.with_weights(quantized)?;
+        let recipe = recipe.with_form(stream, Form::Exact)?.with_weights(quantized)?;
         let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
         let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 4])?);
         layer.forward_into(stream, &x, &splits, options, y).map(drop)

@@ -51,8 +51,9 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     }),
     ("small blocks between 16 bytes are refused by kernels only", small_blocks::misplaced),
     ("products of small blocks that do not fit are refused", |e, s| refused(exact::PRODUCTS, e, s)),
-    ("codes are multiplied by the CPU only", exact::codes),
-    ("weights in codes are multiplied by the CPU only", exact::weights_in_codes),
+    ("codes beside exact numbers are multiplied by the CPU only", exact::codes),
+    ("codes are multiplied where tensor cores apply their scales", exact::both_in_codes),
+    ("weights in another form are multiplied by the CPU only", exact::weights_in_another_form),
     ("exact numbers that cannot be made are refused", |e, s| refused(forms::EXACT_NUMBERS, e, s)),
     ("orders of scales that do not fit are refused", |e, s| refused(forms::ORDERS, e, s)),
     ("codes that cannot be restored are refused", |e, s| refused(forms::RESTORED, e, s)),
@@ -62,6 +63,13 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         experts::fitting(s).expect(engine);
         forms::fitting(s).expect(engine);
     }),
+];
+
+/// What depends on the products that Blackwell has.
+pub(crate) const ON_BLACKWELL: &[(&str, Test)] = &[
+    ("codes beside exact numbers are multiplied by the CPU only", exact::codes),
+    ("codes are multiplied where tensor cores apply their scales", exact::both_in_codes),
+    ("weights in another form are multiplied by the CPU only", exact::weights_in_another_form),
 ];
 
 const UNSUPPORTED: Question = Error::is_unsupported;

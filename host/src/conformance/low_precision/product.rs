@@ -6,7 +6,7 @@ use super::super::cases::{Layout, SplitSource};
 use super::super::compare::{Location, Tolerance, compare_within};
 use super::super::data::Generator;
 use super::super::rows::RowPattern;
-use super::super::run::{grouped, read_groups_bits, splits};
+use super::super::run::{Outcome, grouped, read_groups_bits, splits};
 use crate::backend::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::functional::{
@@ -15,7 +15,7 @@ use crate::functional::{
 };
 use crate::gemm::scaled::directions;
 use crate::numerics::{E4m3, E5m2};
-use crate::plan::{Factor, Pass};
+use crate::plan::{Factor, Pass, Target, micro_form};
 use crate::recipe::{
     Accumulation, BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, Scope,
     Transform,
@@ -44,6 +44,8 @@ pub struct ProductCase {
     pub a: Format,
     /// Of weights, or of tokens.
     pub b: Format,
+    /// How both are stored.
+    pub form: Form,
     /// How sums grow.
     pub accumulation: Accumulation,
     /// Type of the output.
@@ -63,6 +65,9 @@ impl fmt::Display for ProductCase {
         let Self { pass, rows, tail, in_features, out_features, a, b, accumulation, .. } = self;
         write!(f, "{pass:?} {rows:?} + {tail}, K {in_features}, N {out_features}, ")?;
         write!(f, "{a} x {b} {accumulation:?}")?;
+        if self.form != Form::Codes {
+            write!(f, ", {:?}", self.form)?;
+        }
         write!(f, " to {}", self.output)?;
         if self.factors != (1.0, 0.0) {
             write!(f, ", factors {:?}", self.factors)?;
@@ -101,6 +106,7 @@ pub fn product_cases() -> Vec<ProductCase> {
                 out_features: 400,
                 a: format(DType::E4m3, a),
                 b: format(DType::E4m3, b),
+                form: Form::Codes,
                 accumulation,
                 output: DType::Bf16,
                 factors: (1.0, 0.0),
@@ -148,6 +154,7 @@ pub fn product_cases() -> Vec<ProductCase> {
         out_features: 48,
         a: tensor,
         b: tensor,
+        form: Form::Codes,
         accumulation: Promoted,
         output: DType::F32,
         factors: (1.0, 0.0),
@@ -192,7 +199,7 @@ fn arrangement_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     }
 }
 
-/// Products of exact numbers.
+/// Products of MXFP8 and NVFP4, as exact numbers and in codes.
 fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     let mxfp8 = |blocks| Format::Mxfp8 { dtype: DType::E4m3, blocks };
     let gradients = Format::Mxfp8 { dtype: DType::E5m2, blocks: BlockShape::Line };
@@ -219,7 +226,13 @@ fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
         let (tail, accumulation) = (13, Accumulation::Promoted);
         let plain = ProductCase { pass, rows, tail, a, b, accumulation, four_over_six, ..*none };
         let plain = ProductCase { in_features: 288, out_features: 416, ..plain };
+        block_scaled_cases(ProductCase { form: Form::Swizzled, ..plain }, cases);
+        let plain = ProductCase { form: Form::Exact, ..plain };
         cases.push(plain);
+        if a == of_rows {
+            // Scales of rows in a pair's tiles.
+            cases.push(ProductCase { rows: RowPattern::Listed(&[300, 1]), ..plain });
+        }
         cases.push(ProductCase { weights: Layout::Discrete, ..plain });
         cases.push(ProductCase { rows: RowPattern::Edges, output: DType::Bf16, ..plain });
         cases.push(ProductCase {
@@ -234,6 +247,55 @@ fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     }
 }
 
+/// Products of codes whose tensor cores apply the scales of blocks.
+fn block_scaled_cases(plain: ProductCase, cases: &mut Vec<ProductCase>) {
+    let is_wgrad = plain.pass == Pass::Wgrad;
+    // By blocks alone, then by pairs, of which one odd block has 44 live rows and others none.
+    let blocks = ProductCase { rows: RowPattern::Listed(&[40, 0, 9]), out_features: 128, ..plain };
+    let pairs = ProductCase { rows: RowPattern::Listed(&[300, 1]), output: DType::Bf16, ..plain };
+    cases.extend([
+        plain,
+        blocks,
+        pairs,
+        ProductCase { weights: Layout::Discrete, output: DType::F16, ..pairs },
+        ProductCase { rows: RowPattern::Edges, output: DType::Bf16, ..plain },
+        ProductCase {
+            rows: RowPattern::EmptyMiddle,
+            factors: (-0.75, 1.0),
+            bias: plain.pass == Pass::Fprop,
+            ..plain
+        },
+    ]);
+    // Every place of the rings and of tensor memory is used again, along the reduction ...
+    let (rows, along): (&[usize], _) = if is_wgrad { (&[1180, 9], 96) } else { (&[70, 9], 1184) };
+    let deep = ProductCase { rows: RowPattern::Listed(rows), ..plain };
+    cases.push(match plain.pass {
+        Pass::Fprop => ProductCase { in_features: along, out_features: 96, ..deep },
+        Pass::Dgrad => ProductCase { in_features: 96, out_features: along, ..deep },
+        Pass::Wgrad => ProductCase { in_features: 288, out_features: along, ..deep },
+    });
+    // ... and by tile after tile, alone and in pairs.
+    for rows in [&[130, 3, 257][..], &[70, 20, 40]] {
+        let many = ProductCase { rows: RowPattern::Listed(rows), output: DType::Bf16, ..plain };
+        cases.push(match plain.pass {
+            Pass::Fprop => ProductCase { in_features: 32, out_features: 800, ..many },
+            Pass::Dgrad => ProductCase { in_features: 800, out_features: 32, ..many },
+            Pass::Wgrad if rows.len() == 3 && rows[0] == 130 => {
+                ProductCase { in_features: 800, out_features: 320, ..many }
+            }
+            Pass::Wgrad => ProductCase { in_features: 800, out_features: 64, ..many },
+        });
+    }
+    let small = ProductCase { in_features: 32, out_features: 64, ..plain };
+    cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
+    cases.push(ProductCase { rows: RowPattern::Many, output: DType::F16, ..small });
+    if plain.a.multiple() == 16 {
+        // Lines that tensor copies cannot read in codes, but as exact numbers.
+        let thin = ProductCase { in_features: 48, out_features: 80, ..plain };
+        cases.extend([thin, ProductCase { form: Form::Exact, ..thin }]);
+    }
+}
+
 /// Where the operands of a case lie, and what they stand for.
 struct Operands {
     a: QuantizedTensor,
@@ -243,17 +305,38 @@ struct Operands {
     before: Vec<f32>,
 }
 
+impl ProductCase {
+    /// Why a device must refuse the product, if it must.
+    pub(super) fn refusal(&self, target: Target) -> Option<&'static str> {
+        let features = [self.in_features, self.out_features];
+        let takes_codes =
+            target.kernels().is_none_or(|own| micro_form(own, features) == Form::Swizzled);
+        let in_codes = self.form == Form::Swizzled;
+        // Without rows nothing is multiplied, and no operand is read.
+        let multiplies = self.tail > 0 || self.rows.splits().iter().any(|&rows| rows > 0);
+        (in_codes && multiplies && !takes_codes)
+            .then_some("codes are not multiplied by such tensor cores, or with such features")
+    }
+}
+
 /// Computes the case on `device` and compares it with the product in FP64.
-pub(super) fn run(case: &ProductCase, device: &Device) -> Result<(), String> {
+pub(super) fn run(case: &ProductCase, device: &Device) -> Result<Outcome, String> {
     let counts = case.rows.splits();
+    let got = device.stream().and_then(|stream| {
+        compute(case, &Operands::new(case, &stream, &counts)?, &stream, &counts)
+    });
+    if let Some(reason) = case.refusal(device.target()) {
+        return match got {
+            Err(error) if error.is_unsupported() => Ok(Outcome::Refused(reason)),
+            Err(error) => Err(format!("refused ({reason}), but as something else: {error}")),
+            Ok(_) => Err(format!("should have been refused: {reason}")),
+        };
+    }
+    let got = got.map_err(|error| format!("failed: {error}"))?;
     let cpu = Device::cpu().stream().and_then(|stream| Operands::new(case, &stream, &counts));
     let (want, magnitude) = cpu
         .and_then(|operands| expected(case, &operands, &counts))
         .map_err(|error| format!("the oracle failed: {error}"))?;
-    let got = device
-        .stream()
-        .and_then(|stream| compute(case, &Operands::new(case, &stream, &counts)?, &stream, &counts))
-        .map_err(|error| format!("failed: {error}"))?;
 
     let columns = columns(case);
     let live: usize = counts.iter().sum();
@@ -273,7 +356,7 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<(), String> {
         .and_then(|stream| Ok(Operands::new(case, &stream, &counts)?.before))
         .map_err(|error| error.to_string())?;
     match rest.iter().zip(&before[compared..]).position(|(now, then)| now != then) {
-        None => Ok(()),
+        None => Ok(Outcome::Passed),
         Some(index) => Err(format!("element {index} past the rows of all experts was written")),
     }
 }
@@ -297,10 +380,10 @@ impl Operands {
         let (a_direction, b_direction) = directions(case.pass);
         let mut operand = |source, format: Format, direction| {
             let rowwise = direction == Direction::Rowwise;
-            let form = if format.is_micro() { Form::Exact } else { Form::Codes };
+            let form = case.form;
             let (rowwise, columnwise) = (rowwise.then_some(form), (!rowwise).then_some(form));
             let spec = QuantizedSpec { groups, source, format, rowwise, columnwise };
-            if form == Form::Exact {
+            if format.is_micro() {
                 return quantized(stream, &mut generator, spec, case.four_over_six, counts);
             }
             draw(stream, &mut generator, spec, direction, counts)

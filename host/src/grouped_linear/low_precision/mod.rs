@@ -14,15 +14,15 @@ use super::delayed_state::DelayedState;
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Plan, micro_form};
 use crate::recipe::{Format, Recipe, Role, Scope};
-use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, Tensor, check_experts};
+use crate::tensor::{Direction, Form, QuantizedSpec, QuantizedTensor, Tensor, check_experts};
 
 /// What forward keeps of the tokens, for the gradient of the weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SavePolicy {
-    /// The quantized copy that the gradient reads: a byte an element of FP8, two of the exact numbers of
-    /// MXFP8 and NVFP4.
+    /// The quantized copy that the gradient reads: a byte an element of FP8; of MXFP8 and NVFP4 two of
+    /// exact numbers, one or half a one of codes.
     #[default]
     Quantized,
     /// The tokens as they are, which backward quantizes again: no memory, where something else keeps
@@ -72,6 +72,7 @@ pub struct LayerRecipe {
     config: Config,
     delayed: Option<DelayedStates>,
     random: Option<RandomState>,
+    form: Form,
     weights: Option<QuantizedTensor>,
     buffers: Option<RecipeBuffers>,
     save: SavePolicy,
@@ -102,18 +103,40 @@ impl LayerRecipe {
         };
         let save = SavePolicy::default();
         let (weights, buffers) = (None, None);
-        let own = Self { recipe, config, delayed, random, weights, buffers, save, backward };
         let target = stream.device().target();
+        let features = [config.in_features, config.out_features];
+        let form = target.kernels().map_or(Form::Exact, |own| micro_form(own, features));
+        let own = Self { recipe, config, delayed, random, form, weights, buffers, save, backward };
         own.problems(1, true, true, config.dtype)
             .into_iter()
             .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
         Ok(own)
     }
 
+    /// The same recipe with tensors of MXFP8 or NVFP4 stored in another form. Without it they are in
+    /// codes where the tensor cores apply the scales of blocks (Blackwell, [`Form::Swizzled`], with
+    /// features in multiples of 32), and exact numbers elsewhere ([`Form::Exact`]). Blackwell multiplies exact numbers, too, in BF16;
+    /// the CPU takes every form. FP8 has one form, which stays.
+    ///
+    /// # Errors
+    /// A form that the products of the stream's device do not take.
+    pub fn with_form(self, stream: &Stream, form: Form) -> Result<Self> {
+        let (own, target) = (Self { form, ..self }, stream.device().target());
+        own.problems(1, true, true, own.config.dtype)
+            .into_iter()
+            .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
+        Ok(own)
+    }
+
+    /// How tensors of MXFP8 or NVFP4 are stored.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
     /// The same recipe with weights that are quantized already, by a [`WeightCache`](super::WeightCache)
     /// or because they are the only ones there are; forward then does not quantize the layer's own.
-    /// Those of MXFP8 and NVFP4 must be exact numbers ([`Form::Exact`](crate::Form::Exact)) where a GPU
-    /// multiplies them, which forward says; the CPU takes codes, too.
+    /// Those of MXFP8 and NVFP4 must be in the recipe's [form](Self::with_form) where a GPU multiplies
+    /// them, which forward says; the CPU takes every form.
     ///
     /// # Errors
     /// They are not those of such a layer.

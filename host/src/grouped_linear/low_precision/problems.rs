@@ -7,7 +7,7 @@ use crate::plan::{
     BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource,
     ScaledGemmProblem, Target,
 };
-use crate::recipe::Role;
+use crate::recipe::{Format, Role};
 use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
 
 impl LayerRecipe {
@@ -25,9 +25,14 @@ impl LayerRecipe {
             Role::Weight => SourceShape::Weights { rows: out_features, columns: in_features },
         };
         let format = self.recipe.format(role);
-        let form = if format.is_micro() { Form::Exact } else { Form::Codes };
+        let form = self.form_of(format);
         let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(form));
         QuantizedSpec { groups, source, format, rowwise, columnwise }
+    }
+
+    /// How the layer stores what it quantizes to a format.
+    fn form_of(&self, format: Format) -> Form {
+        if format.is_micro() { self.form } else { Form::Codes }
     }
 
     /// A product of the layer.
@@ -52,6 +57,7 @@ impl LayerRecipe {
             out_features,
             a: self.recipe.format(a),
             b: self.recipe.format(b),
+            forms: [a, b].map(|role| self.form_of(self.recipe.format(role))),
             accumulation: self.recipe.accumulation(pass),
             output,
             bias,

@@ -6,8 +6,7 @@ use super::super::quantized::{QuantizeArgs, QuantizeSource, quantize};
 use super::{LayerRecipe, RecipeBuffers};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::gemm::scaled::check_exact;
-use crate::plan::Target;
+use crate::plan::{Target, check_form};
 use crate::recipe::Role;
 use crate::splits::Splits;
 use crate::tensor::{
@@ -75,7 +74,7 @@ impl LayerRecipe {
             )));
         }
         for direction in want.directions() {
-            check_operand("x", got, direction, target)?;
+            self.check_operand("x", got, direction, target)?;
         }
         if self.kept_tokens().is_none() {
             return Err(Error::unsupported(
@@ -95,7 +94,7 @@ impl LayerRecipe {
         let Some(weights) = &self.weights else { return Ok(()) };
         let needed = [Some(Direction::Rowwise), columnwise.then_some(Direction::Columnwise)];
         for direction in needed.into_iter().flatten() {
-            check_operand("weights", weights.spec(), direction, target)?;
+            self.check_operand("weights", weights.spec(), direction, target)?;
         }
         Ok(())
     }
@@ -132,20 +131,21 @@ impl LayerRecipe {
         dequantize(stream, weights, Direction::Rowwise, DequantizeSink::Weights(&mut restored))?;
         Ok(restored)
     }
-}
 
-/// Refuses an operand without the copy that a product reads, or in a form that it cannot read.
-fn check_operand(
-    name: &'static str,
-    spec: QuantizedSpec,
-    direction: Direction,
-    target: Target,
-) -> Result<()> {
-    if spec.form(direction).is_none() {
-        return Err(missing_copy(name, direction));
+    /// Refuses an operand without the copy that a product reads, or in a form that it cannot read.
+    fn check_operand(
+        &self,
+        name: &'static str,
+        spec: QuantizedSpec,
+        direction: Direction,
+        target: Target,
+    ) -> Result<()> {
+        let Some(form) = spec.form(direction) else {
+            return Err(missing_copy(name, direction));
+        };
+        if target.gpu.is_none() || !spec.format.is_micro() {
+            return Ok(());
+        }
+        check_form(name, spec.format, form, self.form())
     }
-    if target.gpu.is_none() || !spec.format.is_micro() {
-        return Ok(());
-    }
-    check_exact(name, spec, direction)
 }

@@ -4,6 +4,7 @@
 
 use core::mem::transmute;
 
+use ptx_std::mbarrier::Barrier;
 use ptx_std::sync::warp_barrier;
 use ptx_std::tcgen05::{Address, Group, fence_after, fence_before, load_16x256b};
 use ptx_std::thread::{lane_index, thread_index};
@@ -132,7 +133,7 @@ pub unsafe fn finish<S: Schedule, E: MatrixElement, G: Group>(
                 }
             }
             if stages != 0 {
-                give_back::<G>(&sums, lane);
+                give_back::<G>(sums.empty(), lane);
                 sums.advance();
             }
         }
@@ -141,31 +142,35 @@ pub unsafe fn finish<S: Schedule, E: MatrixElement, G: Group>(
 }
 
 /// The fragment at `source`: zeros where nothing was multiplied.
+///
+/// # Safety
+///
+/// The warp calls it together; it reaches the lanes, and the products that wrote them are complete.
 #[inline(always)]
-unsafe fn load(source: Address, stages: u32) -> Chunk {
+pub unsafe fn load(source: Address, stages: u32) -> Chunk {
     if stages == 0 {
         return [0.0; 32];
     }
-    // SAFETY: in `finish`; sums are binary32.
+    // SAFETY: handed to the caller; sums are binary32.
     unsafe { transmute::<[u32; 32], Chunk>(load_16x256b(source)) }
 }
 
-/// Says that this warp has read the sums, to the block whose thread multiplies.
+/// Says at `barrier` that this warp has read sums, to the block whose thread multiplies.
 ///
 /// # Safety
 ///
 /// The warp calls it together, once for each tile or stage whose sums it has read.
 #[inline(always)]
-pub unsafe fn give_back<G: Group>(sums: &Sums, lane: u32) {
+pub unsafe fn give_back<G: Group>(barrier: Barrier, lane: u32) {
     fence_before();
     // SAFETY: all lanes have read when the warp has met; the even block waits for it.
     unsafe {
         warp_barrier();
         if lane == 0 {
             if G::BLOCKS == 1 {
-                sums.empty().arrive();
+                barrier.arrive();
             } else {
-                sums.empty().of_block(0).arrive();
+                barrier.of_block(0).arrive();
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use ptx_std::mbarrier::Barrier;
 use ptx_std::memory::store_shared_u32x4;
 use ptx_std::sync::{elect_one, fence_async_shared, warp_barrier};
 use ptx_std::tcgen05::{
@@ -11,9 +12,9 @@ use ptx_std::tcgen05::{
 use ptx_std::thread::{WARP, lane_index};
 
 use super::super::element::{Bf16, E4m3, E5m2, F16, MatrixElement};
-use super::super::shape::{BLOCK_BYTES, ROW_BYTES, TILE_M, TILE_N};
+use super::super::shape::{ROW_BYTES, TILE_M, TILE_N};
 use super::ring::{Stages, Sums, Tasks, stage_bytes};
-use super::schedule::Schedule;
+use super::schedule::{Operands, Schedule};
 
 /// An element type of operands, as the instructions name it.
 pub trait Multiply: MatrixElement {
@@ -60,7 +61,7 @@ impl<S, E, G> Clone for Step<S, E, G> {
 
 impl<S, E, G> Copy for Step<S, E, G> {}
 
-impl<S: Schedule, E: Multiply, G: Group> Product for Step<S, E, G> {
+impl<S: Operands, E: Multiply, G: Group> Product for Step<S, E, G> {
     type Kind = E::Kind;
     type Group = G;
     type A = S::A<E::A>;
@@ -78,7 +79,7 @@ const BOTH: u16 = 0b11;
 ///
 /// As [`commit`] and [`commit_multicast`].
 #[inline(always)]
-unsafe fn report<G: Group>(barrier: ptx_std::mbarrier::Barrier) {
+pub unsafe fn report<G: Group>(barrier: Barrier) {
     // SAFETY: handed to the caller.
     unsafe {
         if G::BLOCKS == 1 { commit::<G>(barrier) } else { commit_multicast::<G>(barrier, BOTH) }
@@ -93,19 +94,21 @@ unsafe fn report<G: Group>(barrier: ptx_std::mbarrier::Barrier) {
 ///
 /// As [`run`](super::run).
 #[inline(always)]
-pub unsafe fn multiply<S: Schedule, E: Multiply, G: Group>(
+pub unsafe fn multiply<S: Operands, E: Multiply, G: Group>(
     shared: u32,
     memory: Address,
     each_stage: bool,
 ) {
-    const { assert!(S::DEPTH == E::DEPTH, "a stage is one swizzled row deep") };
-    let depth = const { <E::Kind as Kind>::DEPTH };
+    const {
+        assert!(S::DEPTH == E::DEPTH, "a stage is one swizzled row deep");
+        assert!(S::STEP == <E::Kind as Kind>::DEPTH);
+    }
     // SAFETY: the launcher's contract; the whole warp waits together, and one and the same thread
     // issues all products and commits.
     unsafe {
         let elected = elect_one();
         let mut tasks = Tasks::new(shared);
-        let mut ring = Stages::<G>::new(shared);
+        let mut ring = Stages::<S, G>::new(shared);
         let mut sums = Sums::new(shared);
         while let Some(task) = tasks.next() {
             for stage in 0..task.stages {
@@ -123,7 +126,7 @@ pub unsafe fn multiply<S: Schedule, E: Multiply, G: Group>(
                 warp_barrier();
                 if elected {
                     let (a, b) = (S::a::<E::A>(ring.stage()), S::b::<E::B>(ring.stage()));
-                    for step in 0..live.div_ceil(depth) {
+                    for step in 0..live.div_ceil(S::STEP) {
                         let accumulate = step != 0 || !each_stage && stage != 0;
                         let (a, b) = (a.steps(step), b.steps(step));
                         tcgen05::multiply::<Step<S, E, G>>(d, a, b, accumulate);
@@ -145,16 +148,27 @@ pub unsafe fn multiply<S: Schedule, E: Multiply, G: Group>(
 /// Waits until the sums' place may be overwritten.
 #[inline(always)]
 unsafe fn wait_for_memory<G: Group>(sums: &Sums) {
-    let before = sums.parity() ^ 1;
     // SAFETY: in `multiply`; of the phase before the first, nobody waits for the end.
+    unsafe { wait_for_readers::<G>(sums.empty(), sums.parity() ^ 1) };
+    fence_after();
+}
+
+/// Waits until the warps that finish tiles, in a pair those of both blocks, have said what `barrier`
+/// stands for.
+///
+/// # Safety
+///
+/// As [`Barrier::wait`].
+#[inline(always)]
+pub unsafe fn wait_for_readers<G: Group>(barrier: Barrier, parity: u32) {
+    // SAFETY: handed to the caller.
     unsafe {
         if G::BLOCKS == 1 {
-            sums.empty().wait(before);
+            barrier.wait(parity);
         } else {
-            sums.empty().wait_cluster(before);
+            barrier.wait_cluster(parity);
         }
     }
-    fence_after();
 }
 
 /// Makes the odd block's stages ready and tells the even block, whose thread multiplies. A warp of
@@ -168,7 +182,7 @@ pub unsafe fn make_ready<S: Schedule, G: Group>(shared: u32) {
     // SAFETY: the launcher's contract; the even block ends after this one's tasks.
     unsafe {
         let mut tasks = Tasks::new(shared);
-        let mut ring = Stages::<G>::new(shared);
+        let mut ring = Stages::<S, G>::new(shared);
         while let Some(task) = tasks.next() {
             for stage in 0..task.stages {
                 take::<S, G>(&ring, live::<S>(stage, task.tokens));
@@ -191,13 +205,17 @@ fn live<S: Schedule>(stage: u32, tokens: u32) -> u32 {
 
 /// Waits for a stage, of which `live` reduction indices count, and clears the others as far as
 /// products read them.
+///
+/// # Safety
+///
+/// The whole warp that waits for the block's stages calls it together.
 #[inline(always)]
-unsafe fn take<S: Schedule, G: Group>(ring: &Stages<G>, live: u32) {
-    // SAFETY: in `multiply`.
+pub unsafe fn take<S: Schedule, G: Group>(ring: &Stages<S, G>, live: u32) {
+    // SAFETY: handed to the caller.
     unsafe {
         ring.full().wait(ring.parity());
         if S::CLEARS && live < S::DEPTH {
-            clear_rows_from::<G>(ring.stage(), live);
+            clear_rows_from::<S, G>(ring.stage(), live);
         }
     }
 }
@@ -208,8 +226,8 @@ unsafe fn take<S: Schedule, G: Group>(ring: &Stages<G>, live: u32) {
 ///
 /// The swizzle permutes 16-byte chunks inside a row, and a token is a row in every box.
 #[inline(always)]
-unsafe fn clear_rows_from<G: Group>(stage: u32, live: u32) {
-    let end = live.next_multiple_of(<Sixteen as Kind>::DEPTH) * ROW_BYTES;
+unsafe fn clear_rows_from<S: Schedule, G: Group>(stage: u32, live: u32) {
+    let end = live.next_multiple_of(S::STEP) * ROW_BYTES;
     // SAFETY: the stage is full; the products that read it come after the fence and after the warp
     // has met.
     unsafe {
@@ -220,7 +238,7 @@ unsafe fn clear_rows_from<G: Group>(stage: u32, live: u32) {
                 store_shared_u32x4(block + offset, [0; 4]);
                 offset += 16 * WARP;
             }
-            block += BLOCK_BYTES;
+            block += S::DEPTH * ROW_BYTES;
         }
         fence_async_shared();
     }

@@ -54,7 +54,7 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
         let row_offset = 4 * (32 * quarter + lane / 4);
         let column_offset = B_SCALES + 4 * (COLUMNS * index + 2 * (lane % 4));
         let mut tasks = Tasks::new(shared);
-        let mut ring = Stages::<G>::new(shared);
+        let mut ring = Stages::<S, G>::new(shared);
         let mut products = Sums::new(shared);
         while let Some(Task { work, stages, token, tokens }) = tasks.next() {
             let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { tokens };
@@ -87,7 +87,7 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
                 let source = source.lanes(FRAGMENT_ROWS);
                 promote_half::<S::BScales>(lower, source, lower_rows, columns, b_scale);
                 // Behind it all lanes have read the scales, too.
-                give_back::<G>(&products, lane);
+                give_back::<G>(products.empty(), lane);
                 if lane == 0 {
                     ring.empty().arrive();
                 }

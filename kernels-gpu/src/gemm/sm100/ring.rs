@@ -4,6 +4,8 @@
 //! | --- | --- | --- | --- |
 //! | stages of operands | the warp that copies | the thread that multiplies | its commit; with scales, the warps that promote, too |
 //! | sums in tensor memory | its commit | the warps that finish | each of them |
+//! | their seam | | | the warps that finish it, before the rest |
+//! | block scales in tensor memory | the thread that multiplies | itself | its commit |
 //! | tasks | the warp that copies | the warp that multiplies, the warps that finish | each of them |
 //!
 //! In a pair both blocks have the same, and the even block's thread multiplies for both.
@@ -12,13 +14,13 @@ use core::marker::PhantomData;
 
 use ptx_std::mbarrier::Barrier;
 use ptx_std::sync::warp_barrier;
-use ptx_std::tcgen05::{Address, Group, One, Two};
+use ptx_std::tcgen05::{Address, Group};
 use ptx_std::thread::lane_index;
 
-use super::super::scales::SCALE_BYTES;
-use super::super::shape::{CONSUMER_WARPS, ROW_BYTES, TILE_M, TILE_N};
+use super::super::shape::{CONSUMER_WARPS, CONSUMERS, ROW_BYTES, TILE_M, TILE_N};
 use super::super::staging::STAGING_BYTES;
 use super::super::task::Task;
+use super::schedule::Schedule;
 
 /// Bytes of the left operand in a stage of one block.
 pub const A_BYTES: u32 = TILE_M * ROW_BYTES;
@@ -28,6 +30,10 @@ const STAGES_BYTES: u32 = 192 << 10;
 const MOST_STAGES: u32 = STAGES_BYTES / (A_BYTES + TILE_N / 2 * ROW_BYTES);
 /// Tiles whose sums tensor memory holds at one time: one is finished while the next is multiplied.
 const BUFFERS: u32 = 2;
+/// Columns that the sums of two tiles have in common where tensor memory must hold block scales,
+/// too: the last of the first tile's and the first of the second's. A tile is begun when these
+/// columns of the one before have been read.
+pub const SEAM: u32 = 64;
 /// Tasks that the warp that copies may be ahead.
 const TASKS: u32 = 4;
 
@@ -53,15 +59,14 @@ const TASK_EMPTY: u32 = TASK_FULL + TASKS * Barrier::BYTES;
 const TASK_ROOM: u32 = (TASK_EMPTY + TASKS * Barrier::BYTES).next_multiple_of(16);
 /// Where the address of the block's tensor memory stands.
 pub const TENSOR_MEMORY: u32 = TASK_ROOM + TASKS * Task::BYTES;
-/// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
-pub const SHARED_BYTES: u32 = TENSOR_MEMORY + 4;
+/// Where the barriers of seams that have been read stand.
+const SEAM_READ: u32 = (TENSOR_MEMORY + 4).next_multiple_of(Barrier::BYTES);
+/// Where the barriers of free block scales in tensor memory stand.
+const SLOT_EMPTY: u32 = SEAM_READ + BUFFERS * Barrier::BYTES;
 /// Where the scales stand, if a stage brings any: behind all else, aligned for copies.
-const SCALES: u32 = SHARED_BYTES.next_multiple_of(128);
-
-/// Dynamic shared memory of the kernels whose stages bring scales, of a block alone or in a pair.
-pub const fn scaled_shared_bytes(pair: bool) -> u32 {
-    SCALES + SCALE_BYTES * if pair { stages::<Two>() } else { stages::<One>() }
-}
+const SCALES: u32 = (SLOT_EMPTY + Slots::COUNT * Barrier::BYTES).next_multiple_of(128);
+/// The most dynamic shared memory that a block may have.
+const MOST_BYTES: u32 = 227 << 10;
 
 const _: () = assert!(STAGES_BYTES.is_multiple_of(1024), "swizzled tiles start at 1024 bytes");
 
@@ -75,32 +80,67 @@ pub const fn stage_bytes<G: Group>() -> u32 {
     A_BYTES + b_bytes::<G>()
 }
 
-/// Stages of a ring.
-const fn stages<G: Group>() -> u32 {
-    STAGES_BYTES / stage_bytes::<G>()
+/// How a block divides its shared memory.
+pub struct Rooms {
+    /// Stages of the ring.
+    stages: u32,
+    /// Where the scales of the first stage stand.
+    scales: u32,
+    /// Dynamic shared memory, bytes; the table of kernels rounds it up to 128.
+    pub bytes: u32,
+}
+
+impl Rooms {
+    /// Those of a block, one of so many that make a tile, whose stages bring `scale_room` bytes of
+    /// scales. They stand behind all else where there is room for them; else there are fewer
+    /// stages, and the scales stand in the room of the others.
+    pub const fn new(blocks: u32, scale_room: u32) -> Self {
+        let operands = A_BYTES + TILE_N / blocks * ROW_BYTES;
+        let stages = STAGES_BYTES / operands;
+        let bytes = SCALES + stages * scale_room;
+        if bytes <= MOST_BYTES {
+            return Self { stages, scales: SCALES, bytes };
+        }
+        let stages = STAGES_BYTES / (operands + scale_room);
+        Self { stages, scales: stages * operands, bytes: SCALES }
+    }
+
+    const fn of<S: Schedule, G: Group>() -> Self {
+        Self::new(G::BLOCKS, S::SCALE_ROOM)
+    }
 }
 
 /// Prepares the barriers of this block. `stage_readers` is how many warps beside the products read a
-/// stage, `task_readers` how many read a task.
+/// stage, `task_readers` how many read a task; `has_seam`: the sums of two tiles share columns.
 ///
 /// # Safety
 ///
 /// As [`Barrier::init`], for the shared memory at `shared`.
 #[inline(always)]
-pub unsafe fn init<G: Group>(shared: u32, stage_readers: u32, task_readers: u32) {
+pub unsafe fn init<S: Schedule, G: Group>(
+    shared: u32,
+    stage_readers: u32,
+    task_readers: u32,
+    has_seam: bool,
+) {
     let each = |first: u32, count: u32, arrivals: u32| {
-        let mut address = shared + first;
-        while address < shared + first + count * Barrier::BYTES {
+        for i in 0..count {
             // SAFETY: handed to the caller.
-            unsafe { Barrier { address }.init(arrivals) };
-            address += Barrier::BYTES;
+            unsafe { Barrier { address: shared + first + i * Barrier::BYTES }.init(arrivals) };
         }
     };
-    each(FULL, MOST_STAGES, 1);
-    each(EMPTY, MOST_STAGES, 1 + stage_readers);
-    each(READY, MOST_STAGES, 1);
+    let stages = const { Rooms::of::<S, G>().stages };
+    each(FULL, stages, 1);
+    each(EMPTY, stages, 1 + stage_readers);
+    if G::BLOCKS == 2 && S::WATCHED {
+        each(READY, stages, 1);
+    }
     each(SUMS_FULL, BUFFERS, 1);
     each(SUMS_EMPTY, BUFFERS, CONSUMER_WARPS * G::BLOCKS);
+    if has_seam {
+        each(SEAM_READ, BUFFERS, CONSUMER_WARPS / CONSUMERS * G::BLOCKS);
+        each(SLOT_EMPTY, Slots::COUNT, 1);
+    }
     each(TASK_FULL, TASKS, 1);
     each(TASK_EMPTY, TASKS, task_readers);
 }
@@ -123,17 +163,17 @@ impl Place {
 }
 
 /// A position in the ring of stages.
-pub struct Stages<G> {
+pub struct Stages<S, G> {
     shared: u32,
     place: Place,
-    group: PhantomData<G>,
+    kind: PhantomData<(S, G)>,
 }
 
-impl<G: Group> Stages<G> {
+impl<S: Schedule, G: Group> Stages<S, G> {
     /// The first position in the ring of the block whose shared memory begins at `shared`.
     #[inline(always)]
     pub fn new(shared: u32) -> Self {
-        Self { shared, place: Place { slot: 0, parity: 0 }, group: PhantomData }
+        Self { shared, place: Place { slot: 0, parity: 0 }, kind: PhantomData }
     }
 
     /// Address of the stage.
@@ -145,7 +185,7 @@ impl<G: Group> Stages<G> {
     /// Address of the stage's scales, the left operand's first.
     #[inline(always)]
     pub fn scales(&self) -> u32 {
-        self.shared + SCALES + self.place.slot * SCALE_BYTES
+        self.shared + const { Rooms::of::<S, G>().scales } + self.place.slot * S::SCALE_ROOM
     }
 
     /// The barrier that counts the bytes of the stage.
@@ -186,7 +226,7 @@ impl<G: Group> Stages<G> {
     /// Goes on to the next stage.
     #[inline(always)]
     pub fn advance(&mut self) {
-        self.place.advance(stages::<G>());
+        self.place.advance(const { Rooms::of::<S, G>().stages });
     }
 
     /// Waits until all stages have been multiplied: before the block ends, since each is reported.
@@ -196,7 +236,7 @@ impl<G: Group> Stages<G> {
     /// As [`Stages::wait_empty`].
     #[inline(always)]
     pub unsafe fn drain(&mut self) {
-        for _ in 0..stages::<G>() {
+        for _ in 0..const { Rooms::of::<S, G>().stages } {
             // SAFETY: handed to the caller.
             unsafe { self.wait_empty() };
             self.advance();
@@ -208,6 +248,8 @@ impl<G: Group> Stages<G> {
 pub struct Sums {
     shared: u32,
     place: Place,
+    /// Columns from the sums of one tile to those of the next.
+    distance: u32,
 }
 
 impl Sums {
@@ -219,13 +261,42 @@ impl Sums {
     /// The first position.
     #[inline(always)]
     pub fn new(shared: u32) -> Self {
-        Self { shared, place: Place { slot: 0, parity: 0 } }
+        Self { shared, place: Place { slot: 0, parity: 0 }, distance: Self::COLUMNS }
+    }
+
+    /// The first position, where the sums of two tiles have a [`SEAM`].
+    #[inline(always)]
+    pub fn with_seam(shared: u32) -> Self {
+        Self { distance: Self::COLUMNS - SEAM, ..Self::new(shared) }
     }
 
     /// Where the sums are in the tensor memory that begins at `memory`.
     #[inline(always)]
     pub fn address(&self, memory: Address) -> Address {
-        memory.columns(self.place.slot * Self::COLUMNS)
+        memory.columns(self.place.slot * self.distance)
+    }
+
+    /// Whether the sums are in the second of the two places.
+    #[inline(always)]
+    pub fn is_second(&self) -> bool {
+        self.place.slot != 0
+    }
+
+    /// The barrier that says that the seam of these sums has been read.
+    #[inline(always)]
+    pub fn seam(&self) -> Barrier {
+        Barrier { address: self.shared + SEAM_READ + self.place.slot * Barrier::BYTES }
+    }
+
+    /// The place before this one.
+    #[inline(always)]
+    pub fn before(&self) -> Self {
+        // The places are two, so the one before is the other; in the same round, if that is the first.
+        let place = Place {
+            slot: self.place.slot ^ 1,
+            parity: if self.is_second() { self.place.parity } else { self.place.parity ^ 1 },
+        };
+        Self { place, ..*self }
     }
 
     /// The barrier that says that the sums are complete.
@@ -250,6 +321,74 @@ impl Sums {
     #[inline(always)]
     pub fn advance(&mut self) {
         self.place.advance(BUFFERS);
+    }
+}
+
+/// A position among the places of block scales in tensor memory, behind the sums. Each has those of
+/// 128 rows and 256 columns, four blocks along the reduction.
+pub struct Slots {
+    shared: u32,
+    place: Place,
+}
+
+impl Slots {
+    /// Columns of 128 rows or columns of a tile.
+    const OPERAND_COLUMNS: u32 = 4;
+    /// Columns of a place.
+    const COLUMNS: u32 = Self::OPERAND_COLUMNS * (1 + TILE_N / TILE_M);
+    /// Places: as many as fit beside the sums of two tiles with a seam.
+    const COUNT: u32 = SEAM / Self::COLUMNS;
+
+    /// The first position.
+    #[inline(always)]
+    pub fn new(shared: u32) -> Self {
+        Self { shared, place: Place { slot: 0, parity: 0 } }
+    }
+
+    /// Where the scales of the left operand are in the tensor memory that begins at `memory`, and
+    /// those of each half of the right operand.
+    #[inline(always)]
+    pub fn addresses(&self, memory: Address) -> [Address; 3] {
+        let scales = memory.columns(Sums::ALL_COLUMNS - SEAM + self.place.slot * Self::COLUMNS);
+        [0, 1, 2].map(|i| scales.columns(i * Self::OPERAND_COLUMNS))
+    }
+
+    /// The barrier that says that all products have read the scales.
+    #[inline(always)]
+    pub fn empty(&self) -> Barrier {
+        Barrier { address: self.shared + SLOT_EMPTY + self.place.slot * Barrier::BYTES }
+    }
+
+    /// Waits until the place may be written.
+    ///
+    /// # Safety
+    ///
+    /// Only the thread that multiplies calls it.
+    #[inline(always)]
+    pub unsafe fn wait_empty(&self) {
+        // SAFETY: of the phase before the first, nobody waits for the end.
+        unsafe { self.empty().wait(self.place.parity ^ 1) }
+    }
+
+    /// Goes on to the next place.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.place.advance(Self::COUNT);
+    }
+
+    /// Waits until all products have read their scales: before the block ends, since that is
+    /// reported.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slots::wait_empty`].
+    #[inline(always)]
+    pub unsafe fn drain(&mut self) {
+        for _ in 0..Self::COUNT {
+            // SAFETY: handed to the caller.
+            unsafe { self.wait_empty() };
+            self.advance();
+        }
     }
 }
 

@@ -2,20 +2,23 @@
 
 use ptx_std::cluster::ClusterBarrier;
 use ptx_std::mbarrier::Barrier;
-use ptx_std::tcgen05::{Descriptor, Group, KMajor, Matrix, MnMajor, Operand, Whole};
+use ptx_std::tcgen05::{
+    Descriptor, F8f6f4, F16, Group, KMajor, Kind, Matrix, MnMajor, Operand, Whole,
+};
 use ptx_std::tma::{load_2d, load_2d_pair, load_3d, load_3d_pair};
 
 use super::super::product::{DEPTH, Dgrad, FP8_DEPTH, Fprop, Reduction, Rows, Wgrad};
 use super::super::scales::{
-    A_SCALE_MAP, B_SCALE_MAP, B_SCALES, Scales, prefetch_scale_maps, scale_bytes, skew,
+    A_SCALE_MAP, B_SCALE_MAP, B_SCALES, SCALE_BYTES as SCALE_ROOM, Scales, prefetch_scale_maps,
+    scale_bytes, skew,
 };
 use super::super::shape::{BLOCK_BYTES, ROW_BYTES, TILE_M, TILE_N};
 use super::ring::A_BYTES;
 
 /// Rows of a K-major box.
-const BOX_ROWS: u32 = 128;
+pub const BOX_ROWS: u32 = 128;
 /// Bytes of a K-major box.
-const BOX_BYTES: u32 = BOX_ROWS * ROW_BYTES;
+pub const BOX_BYTES: u32 = BOX_ROWS * ROW_BYTES;
 
 /// One stage's copies: where to, from which maps, for which part of the product.
 pub struct Copies {
@@ -47,12 +50,31 @@ pub struct Copies {
     pub reduction: u32,
     /// Stages of the product.
     pub stages: u32,
+    /// What block scales are found by ([`Schedule::HAS_BLOCKS`]).
+    pub group: GroupOfBlocks,
+}
+
+/// A group and its product, as far as they say where block scales lie.
+#[derive(Clone, Copy)]
+pub struct GroupOfBlocks {
+    /// Which group.
+    pub index: u32,
+    /// Padded rows before it.
+    pub padded_offset: u64,
+    /// Tokens of it.
+    pub tokens: u32,
+    /// Rows of its output, if they are no tokens.
+    pub m: u32,
+    /// Columns of its output.
+    pub n: u32,
+    /// Length of its reduction, if that is not over its tokens.
+    pub k: u32,
 }
 
 impl Copies {
     /// Copies a box of a matrix.
     #[inline(always)]
-    unsafe fn load_2d(&self, destination: u32, map: u64, x: u32, y: u32) {
+    pub unsafe fn load_2d(&self, destination: u32, map: u64, x: u32, y: u32) {
         // SAFETY: in `Schedule::copy`.
         unsafe {
             if self.together {
@@ -65,7 +87,7 @@ impl Copies {
 
     /// Copies a box of the group's weights.
     #[inline(always)]
-    unsafe fn load_weights(&self, destination: u32, x: u32, y: u32) {
+    pub unsafe fn load_weights(&self, destination: u32, x: u32, y: u32) {
         // SAFETY: in `Schedule::copy`.
         unsafe {
             if self.together {
@@ -78,12 +100,8 @@ impl Copies {
     }
 }
 
-/// How the operands of a pass lie, in memory and in a stage.
+/// How the operands of a pass lie in memory, and what of them a stage has.
 pub trait Schedule {
-    /// The left operand in a stage.
-    type A<X: Whole>: Operand<Element = X>;
-    /// The right operand in a stage.
-    type B<X: Whole>: Operand<Element = X>;
     /// Whether the reduction runs over the rows of the group; else the output's rows do.
     const RAGGED_REDUCTION: bool;
     /// Whether the rows of groups are padded in memory, to multiples of a stage and with zeros.
@@ -92,14 +110,20 @@ pub trait Schedule {
     const ROW_SCALES: bool = false;
     /// Reduction indices of a stage.
     const DEPTH: u32 = DEPTH;
+    /// Reduction indices of one instruction.
+    const STEP: u32 = <F16 as Kind>::DEPTH;
     /// Whether rows beyond the group may come with its last stage, and must be cleared.
     const CLEARS: bool = Self::RAGGED_REDUCTION && !Self::PADDED;
 
     /// Bytes of scales that the copies of a stage bring, too.
     const SCALE_BYTES: u32 = 0;
+    /// Bytes of a stage's scales in shared memory, with gaps.
+    const SCALE_ROOM: u32 = Self::SCALE_BYTES;
+    /// Whether the scales are those of blocks of MXFP8 or NVFP4, which products apply.
+    const HAS_BLOCKS: bool = false;
     /// Whether each block of a pair has to see that its own part of a stage is there: to clear
-    /// rows, or to read scales.
-    const WATCHED: bool = Self::CLEARS || Self::SCALE_BYTES != 0;
+    /// rows, or for its threads to read scales.
+    const WATCHED: bool = Self::CLEARS || Self::SCALE_BYTES != 0 && !Self::HAS_BLOCKS;
 
     /// Brings the maps of scales into the descriptor cache.
     ///
@@ -116,6 +140,14 @@ pub trait Schedule {
     ///
     /// One thread calls it; the stage is free and the barrier expects the bytes.
     unsafe fn copy<G: Group>(copies: &Copies);
+}
+
+/// What products without block scales read in a stage.
+pub trait Operands: Schedule {
+    /// The left operand in a stage.
+    type A<X: Whole>: Operand<Element = X>;
+    /// The right operand in a stage.
+    type B<X: Whole>: Operand<Element = X>;
 
     /// The left operand in the stage at `stage`, 128 rows of each block.
     fn a<X: Whole>(stage: u32) -> Descriptor<Self::A<X>>;
@@ -125,8 +157,6 @@ pub trait Schedule {
 }
 
 impl Schedule for Fprop {
-    type A<X: Whole> = Matrix<X, KMajor>;
-    type B<X: Whole> = Matrix<X, KMajor>;
     const RAGGED_REDUCTION: bool = false;
     const ROW_SCALES: bool = true;
 
@@ -141,6 +171,11 @@ impl Schedule for Fprop {
             }
         }
     }
+}
+
+impl Operands for Fprop {
+    type A<X: Whole> = Matrix<X, KMajor>;
+    type B<X: Whole> = Matrix<X, KMajor>;
 
     #[inline(always)]
     fn a<X: Whole>(stage: u32) -> Descriptor<Self::A<X>> {
@@ -154,8 +189,6 @@ impl Schedule for Fprop {
 }
 
 impl Schedule for Dgrad {
-    type A<X: Whole> = Matrix<X, KMajor>;
-    type B<X: Whole> = Matrix<X, MnMajor>;
     const RAGGED_REDUCTION: bool = false;
     const ROW_SCALES: bool = true;
 
@@ -170,6 +203,11 @@ impl Schedule for Dgrad {
             }
         }
     }
+}
+
+impl Operands for Dgrad {
+    type A<X: Whole> = Matrix<X, KMajor>;
+    type B<X: Whole> = Matrix<X, MnMajor>;
 
     #[inline(always)]
     fn a<X: Whole>(stage: u32) -> Descriptor<Self::A<X>> {
@@ -183,8 +221,6 @@ impl Schedule for Dgrad {
 }
 
 impl Schedule for Wgrad {
-    type A<X: Whole> = Matrix<X, MnMajor>;
-    type B<X: Whole> = Matrix<X, MnMajor>;
     const RAGGED_REDUCTION: bool = true;
 
     #[inline(always)]
@@ -202,6 +238,11 @@ impl Schedule for Wgrad {
             }
         }
     }
+}
+
+impl Operands for Wgrad {
+    type A<X: Whole> = Matrix<X, MnMajor>;
+    type B<X: Whole> = Matrix<X, MnMajor>;
 
     #[inline(always)]
     fn a<X: Whole>(stage: u32) -> Descriptor<Self::A<X>> {
@@ -217,28 +258,40 @@ impl Schedule for Wgrad {
 /// What the two products of FP8 have in common: both operands run along the reduction.
 macro_rules! fp8 {
     () => {
-        type A<X: Whole> = Matrix<X, KMajor>;
-        type B<X: Whole> = Matrix<X, KMajor>;
         const DEPTH: u32 = FP8_DEPTH;
+        const STEP: u32 = <F8f6f4 as Kind>::DEPTH;
         const SCALE_BYTES: u32 = scale_bytes::<A, B>();
+        const SCALE_ROOM: u32 = if Self::SCALE_BYTES == 0 { 0 } else { SCALE_ROOM };
 
         #[inline(always)]
         unsafe fn prefetch_scale_maps(args: u64) {
             // SAFETY: handed to the caller.
             unsafe { prefetch_scale_maps::<A, B>(args) }
         }
-
-        #[inline(always)]
-        fn a<X: Whole>(stage: u32) -> Descriptor<Self::A<X>> {
-            Descriptor::k_major(stage)
-        }
-
-        #[inline(always)]
-        fn b<X: Whole>(stage: u32) -> Descriptor<Self::B<X>> {
-            Descriptor::k_major(stage + A_BYTES)
-        }
     };
 }
+
+/// The same of what their products read.
+macro_rules! fp8_operands {
+    ($($product:ident),+) => {$(
+        impl<A: Scales, B: Scales> Operands for $product<A, B> {
+            type A<X: Whole> = Matrix<X, KMajor>;
+            type B<X: Whole> = Matrix<X, KMajor>;
+
+            #[inline(always)]
+            fn a<X: Whole>(stage: u32) -> Descriptor<Self::A<X>> {
+                Descriptor::k_major(stage)
+            }
+
+            #[inline(always)]
+            fn b<X: Whole>(stage: u32) -> Descriptor<Self::B<X>> {
+                Descriptor::k_major(stage + A_BYTES)
+            }
+        }
+    )+};
+}
+
+fp8_operands!(Rows, Reduction);
 
 impl<A: Scales, B: Scales> Schedule for Rows<A, B> {
     fp8!();
