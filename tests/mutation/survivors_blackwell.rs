@@ -184,4 +184,11 @@ const PLACES: &[Places] = &[
             9305 9320 9335 9350 fprop_pair_f16 12674 12689 12704 12719 12734 12749 wgrad_f16 15644 \
             15659 15674 15689 wgrad_pair_f16 18897 18912 18927 18942 18957 18972",
     },
+    Places {
+        reason: "the rows of a weight's gradient are a multiple of eight, so that a box has live rows alone, or none",
+        damages: &["`setp.lt.u32` is always true"],
+        lines: "\
+            wgrad_bf16 13962 14368 14370 wgrad_f16 13967 14373 14375 wgrad_pair_bf16 17210 17616 \
+            17618 wgrad_pair_f16 17216 17622 17624",
+    },
 ];

@@ -399,4 +399,69 @@ pub const FP8_PLACES: &[Places] = &[
             fp8_rows_vector_vector_e4m3 71997 fp8_rows_vector_vector_e5m2 77679 \
             fp8_rows_vector_vector_pair_e4m3 83407 fp8_rows_vector_vector_pair_e5m2 89341",
     },
+    Places {
+        reason: "a box beyond the columns is then stored: the copy engine leaves out what is outside of the output, and threads look at each chunk of a row",
+        damages: &["`setp.le.u32` is always false"],
+        lines: "\
+            fp8_reduction_vector_vector_e4m3 1915 fp8_reduction_vector_vector_e5m2 7571 \
+            fp8_reduction_vector_vector_pair_e4m3 13273 fp8_reduction_vector_vector_pair_e5m2 \
+            19181 fp8_rows_vector_square_e4m3 24822 fp8_rows_vector_square_e5m2 30257 \
+            fp8_rows_vector_square_pair_e4m3 35738 fp8_rows_vector_square_pair_e5m2 41425",
+    },
+    Places {
+        reason: "the box of the output has no rows or columns then: threads look at each chunk, and the copy engine leaves out what is outside",
+        damages: &["`setp.ge.u32` is always false"],
+        lines: "\
+            fp8_reduction_square_vector_e4m3 1840 fp8_reduction_square_vector_e5m2 7422 \
+            fp8_reduction_square_vector_pair_e4m3 13050 fp8_reduction_square_vector_pair_e5m2 \
+            18884 fp8_reduction_vector_square_e4m3 24515 fp8_reduction_vector_square_e5m2 29940 \
+            fp8_reduction_vector_square_pair_e4m3 35411 fp8_reduction_vector_square_pair_e5m2 \
+            41088 fp8_rows_square_vector_e4m3 46898 fp8_rows_square_vector_e5m2 52502 \
+            fp8_rows_square_vector_pair_e4m3 58152 fp8_rows_square_vector_pair_e5m2 64008 \
+            fp8_rows_vector_vector_e4m3 69896 fp8_rows_vector_vector_e5m2 75578 \
+            fp8_rows_vector_vector_pair_e4m3 81306 fp8_rows_vector_vector_pair_e5m2 87240",
+    },
+    Places {
+        reason: "the box of the output has no rows or columns then: threads look at each chunk, and the copy engine leaves out what is outside",
+        damages: &["`setp.le.u32` is always false"],
+        lines: "\
+            fp8_reduction_square_vector_e4m3 1841 fp8_reduction_square_vector_e5m2 7423 \
+            fp8_reduction_square_vector_pair_e4m3 13051 fp8_reduction_square_vector_pair_e5m2 \
+            18885 fp8_reduction_vector_square_e4m3 24516 fp8_reduction_vector_square_e5m2 29941 \
+            fp8_reduction_vector_square_pair_e4m3 35412 fp8_reduction_vector_square_pair_e5m2 \
+            41089 fp8_rows_square_vector_e4m3 46899 fp8_rows_square_vector_e5m2 52503 \
+            fp8_rows_square_vector_pair_e4m3 58153 fp8_rows_square_vector_pair_e5m2 64009 \
+            fp8_rows_vector_vector_e4m3 69897 fp8_rows_vector_vector_e5m2 75579 \
+            fp8_rows_vector_vector_pair_e4m3 81307 fp8_rows_vector_vector_pair_e5m2 87241",
+    },
+    Places {
+        reason: "the box of the output has no rows or columns then: threads look at each chunk, and the copy engine leaves out what is outside",
+        damages: &["`setp.lt.u32` is always true"],
+        lines: "\
+            fp8_reduction_vector_vector_e4m3 4015 fp8_reduction_vector_vector_e5m2 9671 \
+            fp8_reduction_vector_vector_pair_e4m3 15373 fp8_reduction_vector_vector_pair_e5m2 \
+            21281 fp8_rows_vector_square_e4m3 26922 fp8_rows_vector_square_e5m2 32357 \
+            fp8_rows_vector_square_pair_e4m3 37838 fp8_rows_vector_square_pair_e5m2 43525",
+    },
+    Places {
+        reason: "the rows of a weight's gradient are a multiple of eight, so that a box has live rows alone, or none",
+        damages: &["`setp.lt.u32` is always true"],
+        lines: "\
+            fp8_reduction_square_vector_e4m3 3889 4092 4288 4488 4683 4883 5078 5272 \
+            fp8_reduction_square_vector_e5m2 9471 9674 9870 10070 10265 10465 10660 10854 \
+            fp8_reduction_square_vector_pair_e4m3 15099 15302 15498 15698 15893 16093 16288 \
+            16482 fp8_reduction_square_vector_pair_e5m2 20933 21136 21332 21532 21727 21927 \
+            22122 22316 fp8_reduction_tensor_e4m3 2699 2883 2885 fp8_reduction_tensor_e5m2 5923 \
+            6107 6109 fp8_reduction_tensor_pair_e4m3 8992 9176 9178 \
+            fp8_reduction_tensor_pair_e5m2 12303 12487 12489 fp8_reduction_vector_square_e4m3 \
+            26564 26767 26963 27163 27358 27558 27753 27947 fp8_reduction_vector_square_e5m2 \
+            31989 32192 32388 32588 32783 32983 33178 33372 \
+            fp8_reduction_vector_square_pair_e4m3 37460 37663 37859 38059 38254 38454 38649 \
+            38843 fp8_reduction_vector_square_pair_e5m2 43137 43340 43536 43736 43931 44131 \
+            44326 44520 fp8_reduction_vector_vector_e4m3 3963 4166 4362 4562 4757 4957 5152 5346 \
+            fp8_reduction_vector_vector_e5m2 9619 9822 10018 10218 10413 10613 10808 11002 \
+            fp8_reduction_vector_vector_pair_e4m3 15321 15524 15720 15920 16115 16315 16510 \
+            16704 fp8_reduction_vector_vector_pair_e5m2 21229 21432 21628 21828 22023 22223 \
+            22418 22612",
+    },
 ];

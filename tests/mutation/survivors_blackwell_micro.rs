@@ -105,10 +105,12 @@ pub const MICRO_PLACES: &[Places] = &[
         reason: "outputs have columns in multiples of 32: where a run of columns begins, more than 16 are left",
         damages: &["`setp.gt.u32` is always true"],
         lines: "\
-            mxfp8_dgrad 1825 2903 mxfp8_dgrad_pair 6648 mxfp8_fprop 9733 10811 mxfp8_fprop_pair \
-            14552 mxfp8_wgrad 17609 18687 mxfp8_wgrad_pair 21581 22662 nvfp4_dgrad 1822 \
-            nvfp4_dgrad_pair 5497 nvfp4_fprop 9690 nvfp4_fprop_pair 13410 nvfp4_wgrad 17534 \
-            nvfp4_wgrad_pair 21210",
+            mxfp8_dgrad 1312 2671 2790 2903 mxfp8_dgrad_pair 5060 6416 6535 6648 mxfp8_fprop \
+            9220 10579 10698 10811 mxfp8_fprop_pair 12964 14320 14439 14552 mxfp8_wgrad 17096 \
+            18455 18574 18687 mxfp8_wgrad_pair 21068 22430 22549 22662 nvfp4_dgrad 1309 2671 \
+            2790 2903 nvfp4_dgrad_pair 4984 6343 6462 6575 nvfp4_fprop 9177 10539 10658 10771 \
+            nvfp4_fprop_pair 12897 14256 14375 14488 nvfp4_wgrad 17021 18383 18502 18615 \
+            nvfp4_wgrad_pair 20697 22056 22175 22288",
     },
     Places {
         reason: "the odd block of a pair multiplies nothing: it only asks whether fewer tokens are left than a stage has",
@@ -126,8 +128,40 @@ pub const MICRO_PLACES: &[Places] = &[
         reason: "threads then ask for numbers of columns beyond the output, of which nothing is made; they lie in the next row or group, or where allocations are rounded up",
         damages: &["`setp.gt.u32` is always true"],
         lines: "\
-            nvfp4_dgrad 1308 1629 1842 nvfp4_dgrad_pair 4983 5517 nvfp4_fprop 9176 9497 9710 \
-            nvfp4_fprop_pair 12896 13430 nvfp4_wgrad 17020 17341 17554 nvfp4_wgrad_pair 20696 \
-            21230",
+            mxfp8_dgrad 1113 1114 1115 1565 1566 1567 1825 1845 1865 2461 2464 2467 \
+            mxfp8_dgrad_pair 4861 4862 4863 5311 5312 5313 6206 6209 6212 mxfp8_fprop 9021 9022 \
+            9023 9473 9474 9475 9733 9753 9773 10369 10372 10375 mxfp8_fprop_pair 12765 12766 \
+            12767 13215 13216 13217 14110 14113 14116 mxfp8_wgrad 16897 16898 16899 17349 17350 \
+            17351 17609 17629 17649 18245 18248 18251 mxfp8_wgrad_pair 20869 20870 20871 21356 \
+            21388 21420 21581 21601 21621 21660 21678 21696 22220 22223 22226 nvfp4_dgrad 1110 \
+            1111 1112 1597 1629 1661 1822 1842 1862 1901 1919 1937 2461 2464 2467 \
+            nvfp4_dgrad_pair 4785 4786 4787 5237 5238 5239 5497 5517 5537 6133 6136 6139 \
+            nvfp4_fprop 8978 8979 8980 9465 9497 9529 9690 9710 9730 9769 9787 9805 10329 10332 \
+            10335 nvfp4_fprop_pair 12698 12699 12700 13150 13151 13152 13410 13430 13450 14046 \
+            14049 14052 nvfp4_wgrad 16822 16823 16824 17309 17341 17373 17534 17554 17574 17613 \
+            17631 17649 18173 18176 18179 nvfp4_wgrad_pair 20498 20499 20500 20950 20951 20952 \
+            21210 21230 21250 21846 21849 21852",
+    },
+    Places {
+        reason: "threads then ask for numbers of columns beyond the output, of which nothing is made; they lie in the next row or group, or where allocations are rounded up",
+        damages: &["`setp.gt.u32` is always true"],
+        lines: "\
+            mxfp8_dgrad 1310 1311 mxfp8_dgrad_pair 5058 5059 mxfp8_fprop 9218 9219 \
+            mxfp8_fprop_pair 12962 12963 mxfp8_wgrad 17094 17095 mxfp8_wgrad_pair 21066 21067 \
+            nvfp4_dgrad 1307 1308 nvfp4_dgrad_pair 4982 4983 nvfp4_fprop 9175 9176 \
+            nvfp4_fprop_pair 12895 12896 nvfp4_wgrad 17019 17020 nvfp4_wgrad_pair 20695 20696",
+    },
+    Places {
+        reason: "the rows of a weight's gradient are a multiple of eight, so that a box has live rows alone, or none",
+        damages: &["`setp.lt.u32` is always true"],
+        lines: "\
+            nvfp4_wgrad 18879 19067 nvfp4_wgrad_pair 22552 22739",
+    },
+    Places {
+        reason: "the rows of a weight's gradient are a multiple of eight, so that a box has live rows alone, or none",
+        damages: &["`setp.lt.u32` is always true"],
+        lines: "\
+            mxfp8_wgrad 18943 19127 19129 mxfp8_wgrad_pair 22918 23102 23104 nvfp4_wgrad 18871 \
+            19056 19058 nvfp4_wgrad_pair 22544 22728 22730",
     },
 ];
