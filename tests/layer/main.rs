@@ -10,6 +10,7 @@ mod delayed;
 mod engines;
 mod exact;
 mod experts;
+mod forms;
 mod inferred;
 mod prepare;
 mod recipe_buffers;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         inferred::TESTS,
         prepare::TESTS,
         recipes::TESTS,
+        forms::TESTS,
         recipe_buffers::TESTS,
         skipped::TESTS,
         experts::TESTS,
@@ -38,6 +40,6 @@ fn main() -> ExitCode {
         streams::TESTS,
     ];
     let mut trials = on_engines(&tests.concat());
-    trials.extend(on_blackwell(recipes::ON_BLACKWELL));
+    trials.extend(on_blackwell(&[recipes::ON_BLACKWELL, forms::TESTS].concat()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -2,20 +2,16 @@
 //! the same give the same bits. Rows that belong to no group hold NaN throughout.
 
 use grouped_linear::conformance::Generator;
-use grouped_linear::functional::{
-    DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, quantize,
-};
 use grouped_linear::recipe::{
     BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling, ErrorMeasure, Format,
-    FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, Role, ScaleBound, ScaleRule, Scope,
+    FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, ScaleBound, ScaleRule, Scope,
     Transform,
 };
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedStates, Direction, Form,
     ForwardOptions, GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, ParamLayout,
-    QuantizeWeights, QuantizedSpec, QuantizedTensor, RandomState, RecipeBuffers, Refresh, Result,
-    RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads, SourceShape, Splits, Stream, Tensor,
-    WeightCache, Wgrad,
+    QuantizeWeights, RandomState, Refresh, Result, RowSink, SavePolicy, Saved, SavedBytes,
+    SelectedGrads, Splits, Stream, Tensor, WeightCache, Wgrad,
 };
 
 use crate::engines::Test;
@@ -33,10 +29,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: delayed scaling goes on from values", |e, s| restored(s).expect(e)),
     ("recipes: a reduced amax makes the next scale", |e, s| reduced(s).expect(e)),
     ("recipes: tokens with a scale for each row", |e, s| scaled_rows(s).expect(e)),
-    ("recipes: backward on restored operands", |e, s| dequantized(s).expect(e)),
-    ("recipes: tokens quantized beforehand", |e, s| prequantized(s).expect(e)),
     ("recipes: random rounding repeats from its state", |e, s| random(s).expect(e)),
-    ("recipes: forms of small blocks", |e, s| forms(s).expect(e)),
 ];
 
 /// Those that have products of their own on Blackwell; the rest has the same code on Hopper.
@@ -46,10 +39,7 @@ pub(crate) const ON_BLACKWELL: &[(&str, Test)] = &[
     ("recipes: rows without a group keep what they held", |e, s| tails(s).expect(e)),
     ("recipes: what is kept is as large as inferred", |e, s| kept(s).expect(e)),
     ("recipes: tokens with a scale for each row", |e, s| scaled_rows(s).expect(e)),
-    ("recipes: backward on restored operands", |e, s| dequantized(s).expect(e)),
-    ("recipes: tokens quantized beforehand", |e, s| prequantized(s).expect(e)),
     ("recipes: random rounding repeats from its state", |e, s| random(s).expect(e)),
-    ("recipes: forms of small blocks", |e, s| forms(s).expect(e)),
 ];
 
 /// Neither is a multiple of 128.
@@ -57,13 +47,13 @@ pub(crate) const K: usize = 160;
 pub(crate) const N: usize = 96;
 /// More rows than a block has, none, and fewer.
 const SPLITS: [usize; 3] = [130, 0, 41];
-const LIVE: usize = 171;
+pub(crate) const LIVE: usize = 171;
 const TAIL: usize = 5;
 pub(crate) const ROWS: usize = LIVE + TAIL;
 pub(crate) const GROUPS: usize = SPLITS.len();
 
 /// What one forward and its backward give, live rows alone.
-const NAMES: [&str; 5] = ["y", "dx", "dw", "db", "dscales"];
+pub(crate) const NAMES: [&str; 5] = ["y", "dx", "dw", "db", "dscales"];
 pub(crate) type Results = [Vec<f32>; 5];
 
 pub(crate) fn recipes() -> Vec<(&'static str, Recipe)> {
@@ -113,11 +103,11 @@ pub(crate) fn recipes() -> Vec<(&'static str, Recipe)> {
     ]
 }
 
-const FOUR_OVER_SIX: FourOverSix =
+pub(crate) const FOUR_OVER_SIX: FourOverSix =
     FourOverSix { error: ErrorMeasure::Squared, bound: ScaleBound::Reduced };
 
 /// Sets the random numbers of the next step to those of the first.
-fn rewind(stream: &Stream, recipe: Option<&LayerRecipe>) -> Result<()> {
+pub(crate) fn rewind(stream: &Stream, recipe: Option<&LayerRecipe>) -> Result<()> {
     let Some(random) = recipe.and_then(LayerRecipe::random) else { return Ok(()) };
     random.tensor().clone().write(stream, &[5_i64, 0])
 }
@@ -125,9 +115,9 @@ fn rewind(stream: &Stream, recipe: Option<&LayerRecipe>) -> Result<()> {
 /// A layer and what it is given.
 pub(crate) struct Model {
     pub(crate) layer: GroupedLinear,
-    config: Config,
+    pub(crate) config: Config,
     pub(crate) x: Tensor,
-    dy: Tensor,
+    pub(crate) dy: Tensor,
     row_scales: Tensor,
     pub(crate) splits: Splits,
 }
@@ -178,7 +168,7 @@ impl Model {
         [BiasUse::Add, BiasUse::RowScaled(&self.row_scales)]
     }
 
-    fn forward(
+    pub(crate) fn forward(
         &self,
         stream: &Stream,
         bias: BiasUse<'_>,
@@ -225,7 +215,7 @@ pub(crate) fn same_results(what: &str, got: &Results, want: &Results) {
 }
 
 /// Frobenius norm of the difference over that of `want`.
-fn distance(got: &[f32], want: &[f32]) -> f64 {
+pub(crate) fn distance(got: &[f32], want: &[f32]) -> f64 {
     assert_eq!(got.len(), want.len());
     let square = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
     let differences = &mut got.iter().zip(want).map(|(a, b)| f64::from(a - b));
@@ -549,141 +539,6 @@ fn scaled_rows(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// The gradients are those of a plain layer with the weights, and of the tokens, that forward's
-/// products read, rounded to the layer's type. The tokens and the weights themselves are gone.
-fn dequantized(stream: &Stream) -> Result<()> {
-    for dtype in [DType::Bf16, DType::F32] {
-        // One recipe of each kind for the other type, which takes other kernels to the same places.
-        let kinds = ["current", "block", "mxfp8", "nvfp4"];
-        let wanted = |name: &str| dtype == DType::Bf16 || kinds.contains(&name);
-        for (name, recipe) in recipes().into_iter().filter(|(name, _)| wanted(name)) {
-            let mut model = Model::new(stream, dtype, 11)?;
-            let own = model.recipe(stream, recipe)?;
-            let own = own.with_backward(BackwardPrecision::Dequantized)?;
-            let buffers = RecipeBuffers::new(stream, &own, ROWS)?;
-            let with_buffers = own.clone().with_buffers(buffers);
-            let plain = model.step(stream, BiasUse::Add, None)?;
-            let got = model.step(stream, BiasUse::Add, Some(&own))?;
-            let again = model.step(stream, BiasUse::Add, Some(&with_buffers))?;
-            same_results(&format!("{name}, {dtype}: buffers"), &again, &got);
-            let limit = if matches!(recipe, Recipe::Nvfp4(_)) { 0.2 } else { 0.05 };
-            for index in [1, 2] {
-                let error = distance(&got[index], &plain[index]);
-                assert!((1e-3..limit).contains(&error), "{name}: {}: {error}", NAMES[index]);
-            }
-            same(format!("{name}: db"), &got[3], &plain[3]);
-
-            let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
-            let specs = model.layer.infer(ROWS, &options);
-            let kept = specs.saved_quantized_x.expect("kept quantized");
-            assert!(kept.has(Direction::Rowwise) && !kept.has(Direction::Columnwise));
-            let (_, saved) = model.forward(stream, BiasUse::Add, Some(&own))?;
-            let scale = if matches!(kept.format, Format::Fp8 { blocks: Blocks::Tensor, .. }) {
-                GROUPS * 4
-            } else {
-                0
-            };
-            let want = kept.copy(Direction::Rowwise).byte_len() + scale;
-            assert_eq!(saved.bytes().activations, want, "{name}, {dtype}");
-
-            // What the products read.
-            let (x, w) = restored_operands(stream, &model, &own)?;
-            model.x = x;
-            let layer = GroupedLinear::new(stream, model.config, w, model.layer.bias().cloned())?;
-            model.layer = layer;
-            let want = model.step(stream, BiasUse::Add, None)?;
-            for index in [1, 2] {
-                let what = format!("{name}, {dtype}: {}", NAMES[index]);
-                match recipe {
-                    // Codes have two factors, exact numbers one that was rounded from both.
-                    Recipe::Nvfp4(_) => {
-                        let error = distance(&got[index], &want[index]);
-                        assert!(error < 1e-4, "{what}: {error}");
-                    }
-                    _ => same(what, &got[index], &want[index]),
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Tokens and weights, quantized by the recipe and restored in the layer's type.
-fn restored_operands(
-    stream: &Stream,
-    model: &Model,
-    own: &LayerRecipe,
-) -> Result<(Tensor, GroupedTensor)> {
-    let recipe = own.recipe();
-    let delayed = own.delayed();
-    let spec = |role, source| QuantizedSpec {
-        groups: GROUPS,
-        source,
-        format: recipe.format(role),
-        rowwise: Some(Form::Codes),
-        columnwise: None,
-    };
-    let args = |role, delayed, source| QuantizeArgs {
-        scale: recipe.scale_rule(),
-        four_over_six: recipe.four_over_six(role).map(|choice| choice.error),
-        delayed,
-        ..QuantizeArgs::new(source)
-    };
-    let tokens = spec(Role::Input, SourceShape::Tokens { rows: ROWS, features: K });
-    let mut tokens = QuantizedTensor::empty(stream, tokens)?;
-    let source = QuantizeSource::Tokens(&model.x, &model.splits);
-    quantize(stream, args(Role::Input, delayed.map(|own| &own.input), source), &mut tokens)?;
-    let weights = spec(Role::Weight, SourceShape::Weights { rows: N, columns: K });
-    let mut weights = QuantizedTensor::empty(stream, weights)?;
-    let source = QuantizeSource::Weights(model.layer.weights());
-    quantize(stream, args(Role::Weight, delayed.map(|own| &own.weight), source), &mut weights)?;
-    let mut x = Tensor::zeros(stream, &[ROWS, K], model.config.dtype)?;
-    let sink = DequantizeSink::Tokens(&mut x, &model.splits);
-    dequantize(stream, &tokens, Direction::Rowwise, sink)?;
-    let w = Tensor::zeros(stream, &[GROUPS, N, K], model.config.dtype)?;
-    let mut w = GroupedTensor::packed(w)?;
-    dequantize(stream, &weights, Direction::Rowwise, DequantizeSink::Weights(&mut w))?;
-    Ok((x, w))
-}
-
-/// As if forward had quantized them.
-fn prequantized(stream: &Stream) -> Result<()> {
-    let model = Model::new(stream, DType::Bf16, 12)?;
-    for (name, recipe) in recipes() {
-        let own = model.recipe(stream, recipe)?;
-        if own.delayed().is_some() {
-            continue;
-        }
-        let want = model.step(stream, BiasUse::Add, Some(&own))?;
-        let format = recipe.format(Role::Input);
-        let form = match format {
-            Format::Fp8 { .. } => Form::Codes,
-            _ => own.form(),
-        };
-        let source = SourceShape::Tokens { rows: ROWS, features: K };
-        let (rowwise, columnwise) = (Some(form), Some(form));
-        let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
-        let mut x = QuantizedTensor::empty(stream, spec)?;
-        let args = QuantizeArgs {
-            scale: recipe.scale_rule(),
-            four_over_six: recipe.four_over_six(Role::Input).map(|choice| choice.error),
-            ..QuantizeArgs::new(QuantizeSource::Tokens(&model.x, &model.splits))
-        };
-        quantize(stream, args, &mut x)?;
-        rewind(stream, Some(&own))?;
-        let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
-        let (y, saved) = model.layer.forward_prequantized(stream, &x, &model.splits, options)?;
-        let grads = model.layer.backward(stream, saved, &model.dy)?;
-        let live = |tensor: &Tensor, columns: usize| -> Result<Vec<f32>> {
-            Ok(tensor.to_f32(stream)?[..LIVE * columns].to_vec())
-        };
-        same(format!("{name}: y"), &live(&y, N)?, &want[0]);
-        same(format!("{name}: dx"), &live(&grads.dx, K)?, &want[1]);
-        same(format!("{name}: dw"), &read(stream, &grads.dw)?, &want[2]);
-    }
-    Ok(())
-}
-
 /// Each step rounds with other numbers, and the same ones again from the same state.
 fn random(stream: &Stream) -> Result<()> {
     let model = Model::new(stream, DType::Bf16, 10)?;
@@ -710,50 +565,5 @@ fn random(stream: &Stream) -> Result<()> {
     let (_, saved) = model.forward(stream, BiasUse::Add, Some(&restored))?;
     let dx = model.layer.backward(stream, saved, &model.dy)?.dx.to_f32(stream)?;
     same("dx of a restored state".to_owned(), &dx[..LIVE * K], &first[0]);
-    Ok(())
-}
-
-/// Codes and exact numbers stand for the same values, so that layers differ by the order of sums at
-/// most; a form that the device has no products for is refused.
-fn forms(stream: &Stream) -> Result<()> {
-    let target = stream.device().target();
-    let capability = target.gpu.map(|gpu| gpu.compute_capability);
-    let model = Model::new(stream, DType::Bf16, 13)?;
-    for (name, recipe) in recipes() {
-        let micro = matches!(recipe, Recipe::Mxfp8(_) | Recipe::Nvfp4(_));
-        let own = model.recipe(stream, recipe)?;
-        if !micro {
-            let same_as_ever = own.clone().with_form(stream, Form::Exact)?;
-            let want = model.step(stream, BiasUse::Add, Some(&own))?;
-            // Delayed scales move on.
-            if own.delayed().is_none() {
-                let got = model.step(stream, BiasUse::Add, Some(&same_as_ever))?;
-                same_results(name, &got, &want);
-            }
-            continue;
-        }
-        let default = if capability == Some((10, 0)) { Form::Swizzled } else { Form::Exact };
-        assert_eq!(own.form(), default, "{name}");
-        let exact = own.clone().with_form(stream, Form::Exact)?;
-        let want = model.step(stream, BiasUse::Add, Some(&exact))?;
-        for (form, runs) in [
-            (Form::Codes, capability.is_none()),
-            (Form::Swizzled, capability.is_none_or(|own| own == (10, 0))),
-        ] {
-            let codes = own.clone().with_form(stream, form);
-            if !runs {
-                let error = codes.expect_err("no such products");
-                assert!(error.is_unsupported(), "{name}, {form:?}: {error}");
-                continue;
-            }
-            let codes = codes?;
-            let got = model.step(stream, BiasUse::Add, Some(&codes))?;
-            for index in 0..3 {
-                let error = distance(&got[index], &want[index]);
-                // Some sums are rounded to the other neighbour in BF16.
-                assert!(error < 1e-3, "{name}, {form:?}: {}: {error}", NAMES[index]);
-            }
-        }
-    }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! Low precision on every engine: quantizers to the byte, products against FP64.
 
 mod product;
+mod product_cases;
 mod quantize;
 mod quantize_cases;
 
 use std::fmt;
 
-pub use self::product::{ProductCase, product_cases};
+pub use self::product_cases::{ProductCase, product_cases};
 pub use self::quantize_cases::{QuantizeCase, SourceCase, quantize_cases};
 use super::run::Outcome;
 use crate::backend::Device;

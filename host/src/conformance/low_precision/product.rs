@@ -1,12 +1,10 @@
 //! Products of quantized operands, against the FP64 product of what their numbers stand for.
 
-use std::fmt;
-
 use super::super::cases::{Layout, SplitSource};
 use super::super::compare::{Location, Tolerance, compare_within};
 use super::super::data::Generator;
-use super::super::rows::RowPattern;
 use super::super::run::{Outcome, grouped, read_groups_bits, splits};
+use super::product_cases::ProductCase;
 use crate::backend::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::functional::{
@@ -15,286 +13,14 @@ use crate::functional::{
 };
 use crate::gemm::scaled::directions;
 use crate::numerics::{E4m3, E5m2};
-use crate::plan::{Factor, Pass, Target, micro_form};
-use crate::recipe::{
-    Accumulation, BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, Scope,
-    Transform,
-};
+use crate::plan::{Factor, Pass};
+use crate::recipe::{ErrorMeasure, Format};
 use crate::reference::plain::{self, Groups};
 use crate::reference::restore_factors;
 use crate::tensor::{
-    DType, Direction, Form, GroupedTensor, QuantizedCopy, QuantizedSpec, QuantizedTensor,
-    SourceShape, Tensor, missing_copy,
+    DType, Direction, GroupedTensor, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
+    Tensor, missing_copy,
 };
-
-/// A product of quantized operands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProductCase {
-    /// Which product.
-    pub pass: Pass,
-    /// Rows per group.
-    pub rows: RowPattern,
-    /// Rows of nobody.
-    pub tail: usize,
-    /// K.
-    pub in_features: usize,
-    /// N.
-    pub out_features: usize,
-    /// Of tokens, or of output gradients.
-    pub a: Format,
-    /// Of weights, or of tokens.
-    pub b: Format,
-    /// How both are stored.
-    pub form: Form,
-    /// How sums grow.
-    pub accumulation: Accumulation,
-    /// Type of the output.
-    pub output: DType,
-    /// Factors of the product and of what the output held.
-    pub factors: (f32, f32),
-    /// Whether a bias is added, times a factor of its row (fprop).
-    pub bias: bool,
-    /// Whether blocks of NVFP4 choose between 6 and 4.
-    pub four_over_six: bool,
-    /// How the weights lay before they were gathered (fprop, dgrad), or how their gradients lie.
-    pub weights: Layout,
-}
-
-impl fmt::Display for ProductCase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pass, rows, tail, in_features, out_features, a, b, accumulation, .. } = self;
-        write!(f, "{pass:?} {rows:?} + {tail}, K {in_features}, N {out_features}, ")?;
-        write!(f, "{a} x {b} {accumulation:?}")?;
-        if self.form != Form::Codes {
-            write!(f, ", {:?}", self.form)?;
-        }
-        write!(f, " to {}", self.output)?;
-        if self.factors != (1.0, 0.0) {
-            write!(f, ", factors {:?}", self.factors)?;
-        }
-        if self.bias {
-            write!(f, ", bias")?;
-        }
-        if self.weights == Layout::Discrete {
-            write!(f, ", discrete weights")?;
-        }
-        Ok(())
-    }
-}
-
-/// The products that every engine runs.
-pub fn product_cases() -> Vec<ProductCase> {
-    use Accumulation::{Fast, Promoted};
-    use Blocks::{Square, Vector};
-    let format = Format::fp8;
-    let mut cases = Vec::new();
-    let whole = Blocks::Tensor;
-    let scalings = [
-        (whole, whole, Fast),
-        (whole, whole, Promoted),
-        (Vector, Square, Promoted),
-        (Vector, Vector, Promoted),
-        (Square, Vector, Promoted),
-    ];
-    for pass in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad] {
-        for (a, b, accumulation) in scalings {
-            let plain = ProductCase {
-                pass,
-                rows: RowPattern::Listed(&[65, 128, 97]),
-                tail: 13,
-                in_features: 272,
-                out_features: 400,
-                a: format(DType::E4m3, a),
-                b: format(DType::E4m3, b),
-                form: Form::Codes,
-                accumulation,
-                output: DType::Bf16,
-                factors: (1.0, 0.0),
-                bias: false,
-                four_over_six: false,
-                weights: Layout::Packed,
-            };
-            let gradients = format(DType::E5m2, a);
-            cases.push(ProductCase { output: DType::F32, ..plain });
-            cases.push(ProductCase { a: gradients, rows: RowPattern::Edges, ..plain });
-            cases.push(ProductCase {
-                rows: RowPattern::EmptyMiddle,
-                factors: (-0.75, 1.0),
-                output: DType::F32,
-                in_features: 144,
-                out_features: 528,
-                ..plain
-            });
-            let small = ProductCase { in_features: 16, out_features: 16, ..plain };
-            cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
-            cases.push(ProductCase { rows: RowPattern::Many, output: DType::F16, ..small });
-            // A tile for each group, and seven steps along the reduction, so that every stage of a
-            // block is used again: little work, for checkers that take a thousand times as long.
-            let rows = if pass == Pass::Wgrad { &[784, 9] } else { &[70, 9] };
-            let along = |own| if pass == own { 784 } else { 48 };
-            cases.push(ProductCase {
-                rows: RowPattern::Listed(rows),
-                in_features: along(Pass::Fprop),
-                out_features: along(Pass::Dgrad),
-                tail: 3,
-                ..plain
-            });
-            if pass == Pass::Fprop {
-                cases.push(ProductCase { bias: true, ..plain });
-            }
-            cases.push(ProductCase { weights: Layout::Discrete, ..plain });
-        }
-    }
-    let tensor = format(DType::E4m3, whole);
-    let none = ProductCase {
-        pass: Pass::Wgrad,
-        rows: RowPattern::AllEmpty,
-        tail: 0,
-        in_features: 32,
-        out_features: 48,
-        a: tensor,
-        b: tensor,
-        form: Form::Codes,
-        accumulation: Promoted,
-        output: DType::F32,
-        factors: (1.0, 0.0),
-        bias: false,
-        four_over_six: false,
-        weights: Layout::Packed,
-    };
-    cases.extend([none, ProductCase { pass: Pass::Fprop, ..none }]);
-    micro_cases(&none, &mut cases);
-    arrangement_cases(&none, &mut cases);
-    cases
-}
-
-/// What the cases above leave out of Blackwell's two ways to make a tile, or leave to chance where
-/// an engine runs every second case: there are two for each kernel, one beside the other. Tokens that
-/// are a pair's rows give one odd block 44 live rows and others none.
-fn arrangement_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
-    use Accumulation::{Fast, Promoted};
-    use Blocks::{Square, Tensor, Vector};
-    use DType::{E4m3, E5m2};
-    const PAIRS: RowPattern = RowPattern::Listed(&[300, 1]);
-    const BLOCKS: RowPattern = RowPattern::Listed(&[40, 0, 9]);
-    for (a, b, accumulation) in [
-        (Tensor, Tensor, Fast),
-        (Vector, Square, Promoted),
-        (Vector, Vector, Promoted),
-        (Square, Vector, Promoted),
-    ] {
-        let plain = ProductCase { accumulation, tail: 13, in_features: 144, ..*none };
-        let plain = ProductCase { b: Format::fp8(E4m3, b), ..plain };
-        for (dtype, rows) in [(E4m3, PAIRS), (E5m2, PAIRS), (E5m2, BLOCKS)] {
-            let tokens = ProductCase { a: Format::fp8(dtype, a), rows, out_features: 144, ..plain };
-            cases.push(ProductCase { pass: Pass::Fprop, ..tokens });
-            cases.push(ProductCase { pass: Pass::Dgrad, output: DType::Bf16, ..tokens });
-        }
-        for (dtype, out_features) in [(E4m3, 144), (E5m2, 144), (E5m2, 112)] {
-            let a = Format::fp8(dtype, a);
-            let weights = ProductCase { a, rows: BLOCKS, out_features, ..plain };
-            cases.push(weights);
-            cases.push(ProductCase { output: DType::Bf16, ..weights });
-        }
-    }
-}
-
-/// Products of MXFP8 and NVFP4, as exact numbers and in codes.
-fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
-    let mxfp8 = |blocks| Format::Mxfp8 { dtype: DType::E4m3, blocks };
-    let gradients = Format::Mxfp8 { dtype: DType::E5m2, blocks: BlockShape::Line };
-    let lines = Nvfp4Format::LINES;
-    let of_rows = Format::Nvfp4(Nvfp4Format { scope: Scope::Row, ..lines });
-    let mixed = Format::Nvfp4(Nvfp4Format { transform: Transform::Hadamard, ..lines });
-    let squares = Format::Nvfp4(Nvfp4Format { blocks: BlockShape::Square, ..lines });
-    let chosen =
-        |blocks| Format::Nvfp4(Nvfp4Format { blocks, bound: ScaleBound::Reduced, ..lines });
-    let (lines, line, square) = (Format::Nvfp4(lines), BlockShape::Line, BlockShape::Square);
-    for (pass, a, b, four_over_six) in [
-        (Pass::Fprop, mxfp8(line), mxfp8(line), false),
-        (Pass::Fprop, mxfp8(line), mxfp8(square), false),
-        (Pass::Dgrad, gradients, mxfp8(line), false),
-        (Pass::Wgrad, gradients, mxfp8(line), false),
-        (Pass::Fprop, lines, squares, false),
-        (Pass::Fprop, of_rows, squares, false),
-        (Pass::Fprop, chosen(line), chosen(square), true),
-        (Pass::Dgrad, mixed, squares, false),
-        (Pass::Wgrad, mixed, mixed, false),
-        (Pass::Wgrad, lines, lines, false),
-    ] {
-        let rows = RowPattern::Listed(&[65, 128, 97]);
-        let (tail, accumulation) = (13, Accumulation::Promoted);
-        let plain = ProductCase { pass, rows, tail, a, b, accumulation, four_over_six, ..*none };
-        let plain = ProductCase { in_features: 288, out_features: 416, ..plain };
-        block_scaled_cases(ProductCase { form: Form::Swizzled, ..plain }, cases);
-        let plain = ProductCase { form: Form::Exact, ..plain };
-        cases.push(plain);
-        if a == of_rows {
-            // Scales of rows in a pair's tiles.
-            cases.push(ProductCase { rows: RowPattern::Listed(&[300, 1]), ..plain });
-        }
-        cases.push(ProductCase { weights: Layout::Discrete, ..plain });
-        cases.push(ProductCase { rows: RowPattern::Edges, output: DType::Bf16, ..plain });
-        cases.push(ProductCase {
-            rows: RowPattern::EmptyMiddle,
-            factors: (-0.75, 1.0),
-            bias: pass == Pass::Fprop,
-            ..plain
-        });
-        let small = ProductCase { in_features: 32, out_features: 64, ..plain };
-        cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
-        cases.push(ProductCase { rows: RowPattern::Many, output: DType::F16, ..small });
-    }
-}
-
-/// Products of codes whose tensor cores apply the scales of blocks.
-fn block_scaled_cases(plain: ProductCase, cases: &mut Vec<ProductCase>) {
-    let is_wgrad = plain.pass == Pass::Wgrad;
-    // By blocks alone, then by pairs, of which one odd block has 44 live rows and others none.
-    let blocks = ProductCase { rows: RowPattern::Listed(&[40, 0, 9]), out_features: 128, ..plain };
-    let pairs = ProductCase { rows: RowPattern::Listed(&[300, 1]), output: DType::Bf16, ..plain };
-    cases.extend([
-        plain,
-        blocks,
-        pairs,
-        ProductCase { weights: Layout::Discrete, output: DType::F16, ..pairs },
-        ProductCase { rows: RowPattern::Edges, output: DType::Bf16, ..plain },
-        ProductCase {
-            rows: RowPattern::EmptyMiddle,
-            factors: (-0.75, 1.0),
-            bias: plain.pass == Pass::Fprop,
-            ..plain
-        },
-    ]);
-    // Every place of the rings and of tensor memory is used again, along the reduction ...
-    let (rows, along): (&[usize], _) = if is_wgrad { (&[1180, 9], 96) } else { (&[70, 9], 1184) };
-    let deep = ProductCase { rows: RowPattern::Listed(rows), ..plain };
-    cases.push(match plain.pass {
-        Pass::Fprop => ProductCase { in_features: along, out_features: 96, ..deep },
-        Pass::Dgrad => ProductCase { in_features: 96, out_features: along, ..deep },
-        Pass::Wgrad => ProductCase { in_features: 288, out_features: along, ..deep },
-    });
-    // ... and by tile after tile, alone and in pairs.
-    for rows in [&[130, 3, 257][..], &[70, 20, 40]] {
-        let many = ProductCase { rows: RowPattern::Listed(rows), output: DType::Bf16, ..plain };
-        cases.push(match plain.pass {
-            Pass::Fprop => ProductCase { in_features: 32, out_features: 800, ..many },
-            Pass::Dgrad => ProductCase { in_features: 800, out_features: 32, ..many },
-            Pass::Wgrad if rows.len() == 3 && rows[0] == 130 => {
-                ProductCase { in_features: 800, out_features: 320, ..many }
-            }
-            Pass::Wgrad => ProductCase { in_features: 800, out_features: 64, ..many },
-        });
-    }
-    let small = ProductCase { in_features: 32, out_features: 64, ..plain };
-    cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
-    cases.push(ProductCase { rows: RowPattern::Many, output: DType::F16, ..small });
-    if plain.a.multiple() == 16 {
-        // Lines that tensor copies cannot read in codes, but as exact numbers.
-        let thin = ProductCase { in_features: 48, out_features: 80, ..plain };
-        cases.extend([thin, ProductCase { form: Form::Exact, ..thin }]);
-    }
-}
 
 /// Where the operands of a case lie, and what they stand for.
 struct Operands {
@@ -303,20 +29,6 @@ struct Operands {
     bias: Vec<f32>,
     row_scales: Vec<f32>,
     before: Vec<f32>,
-}
-
-impl ProductCase {
-    /// Why a device must refuse the product, if it must.
-    pub(super) fn refusal(&self, target: Target) -> Option<&'static str> {
-        let features = [self.in_features, self.out_features];
-        let takes_codes =
-            target.kernels().is_none_or(|own| micro_form(own, features) == Form::Swizzled);
-        let in_codes = self.form == Form::Swizzled;
-        // Without rows nothing is multiplied, and no operand is read.
-        let multiplies = self.tail > 0 || self.rows.splits().iter().any(|&rows| rows > 0);
-        (in_codes && multiplies && !takes_codes)
-            .then_some("codes are not multiplied by such tensor cores, or with such features")
-    }
 }
 
 /// Computes the case on `device` and compares it with the product in FP64.

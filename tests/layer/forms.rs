@@ -1,0 +1,204 @@
+//! Layers that follow a recipe, by how what is quantized is stored: restored for backward, quantized
+//! beforehand, and in other forms.
+
+use grouped_linear::functional::{
+    DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, quantize,
+};
+use grouped_linear::recipe::{Blocks, Format, Recipe, Role};
+use grouped_linear::{
+    BackwardPrecision, BiasUse, DType, Direction, Form, ForwardOptions, GroupedLinear,
+    GroupedTensor, LayerRecipe, QuantizedSpec, QuantizedTensor, RecipeBuffers, Result, SourceShape,
+    Stream, Tensor,
+};
+
+use crate::engines::Test;
+use crate::exact::{read, same};
+use crate::recipes::{
+    GROUPS, K, LIVE, Model, N, NAMES, ROWS, distance, recipes, rewind, same_results,
+};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("recipes: backward on restored operands", |e, s| dequantized(s).expect(e)),
+    ("recipes: tokens quantized beforehand", |e, s| prequantized(s).expect(e)),
+    ("recipes: forms of small blocks", |e, s| forms(s).expect(e)),
+];
+
+/// The gradients are those of a plain layer with the weights, and of the tokens, that forward's
+/// products read, rounded to the layer's type. The tokens and the weights themselves are gone.
+fn dequantized(stream: &Stream) -> Result<()> {
+    for dtype in [DType::Bf16, DType::F32] {
+        // One recipe of each kind for the other type, which takes other kernels to the same places.
+        let kinds = ["current", "block", "mxfp8", "nvfp4"];
+        let wanted = |name: &str| dtype == DType::Bf16 || kinds.contains(&name);
+        for (name, recipe) in recipes().into_iter().filter(|(name, _)| wanted(name)) {
+            let mut model = Model::new(stream, dtype, 11)?;
+            let own = model.recipe(stream, recipe)?;
+            let own = own.with_backward(BackwardPrecision::Dequantized)?;
+            let buffers = RecipeBuffers::new(stream, &own, ROWS)?;
+            let with_buffers = own.clone().with_buffers(buffers);
+            let plain = model.step(stream, BiasUse::Add, None)?;
+            let got = model.step(stream, BiasUse::Add, Some(&own))?;
+            let again = model.step(stream, BiasUse::Add, Some(&with_buffers))?;
+            same_results(&format!("{name}, {dtype}: buffers"), &again, &got);
+            let limit = if matches!(recipe, Recipe::Nvfp4(_)) { 0.2 } else { 0.05 };
+            for index in [1, 2] {
+                let error = distance(&got[index], &plain[index]);
+                assert!((1e-3..limit).contains(&error), "{name}: {}: {error}", NAMES[index]);
+            }
+            same(format!("{name}: db"), &got[3], &plain[3]);
+
+            let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
+            let specs = model.layer.infer(ROWS, &options);
+            let kept = specs.saved_quantized_x.expect("kept quantized");
+            assert!(kept.has(Direction::Rowwise) && !kept.has(Direction::Columnwise));
+            let (_, saved) = model.forward(stream, BiasUse::Add, Some(&own))?;
+            let scale = if matches!(kept.format, Format::Fp8 { blocks: Blocks::Tensor, .. }) {
+                GROUPS * 4
+            } else {
+                0
+            };
+            let want = kept.copy(Direction::Rowwise).byte_len() + scale;
+            assert_eq!(saved.bytes().activations, want, "{name}, {dtype}");
+
+            // What the products read.
+            let (x, w) = restored_operands(stream, &model, &own)?;
+            model.x = x;
+            let layer = GroupedLinear::new(stream, model.config, w, model.layer.bias().cloned())?;
+            model.layer = layer;
+            let want = model.step(stream, BiasUse::Add, None)?;
+            for index in [1, 2] {
+                let what = format!("{name}, {dtype}: {}", NAMES[index]);
+                match recipe {
+                    // Codes have two factors, exact numbers one that was rounded from both.
+                    Recipe::Nvfp4(_) => {
+                        let error = distance(&got[index], &want[index]);
+                        assert!(error < 1e-4, "{what}: {error}");
+                    }
+                    _ => same(what, &got[index], &want[index]),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tokens and weights, quantized by the recipe and restored in the layer's type.
+fn restored_operands(
+    stream: &Stream,
+    model: &Model,
+    own: &LayerRecipe,
+) -> Result<(Tensor, GroupedTensor)> {
+    let recipe = own.recipe();
+    let delayed = own.delayed();
+    let spec = |role, source| QuantizedSpec {
+        groups: GROUPS,
+        source,
+        format: recipe.format(role),
+        rowwise: Some(Form::Codes),
+        columnwise: None,
+    };
+    let args = |role, delayed, source| QuantizeArgs {
+        scale: recipe.scale_rule(),
+        four_over_six: recipe.four_over_six(role).map(|choice| choice.error),
+        delayed,
+        ..QuantizeArgs::new(source)
+    };
+    let tokens = spec(Role::Input, SourceShape::Tokens { rows: ROWS, features: K });
+    let mut tokens = QuantizedTensor::empty(stream, tokens)?;
+    let source = QuantizeSource::Tokens(&model.x, &model.splits);
+    quantize(stream, args(Role::Input, delayed.map(|own| &own.input), source), &mut tokens)?;
+    let weights = spec(Role::Weight, SourceShape::Weights { rows: N, columns: K });
+    let mut weights = QuantizedTensor::empty(stream, weights)?;
+    let source = QuantizeSource::Weights(model.layer.weights());
+    quantize(stream, args(Role::Weight, delayed.map(|own| &own.weight), source), &mut weights)?;
+    let mut x = Tensor::zeros(stream, &[ROWS, K], model.config.dtype)?;
+    let sink = DequantizeSink::Tokens(&mut x, &model.splits);
+    dequantize(stream, &tokens, Direction::Rowwise, sink)?;
+    let w = Tensor::zeros(stream, &[GROUPS, N, K], model.config.dtype)?;
+    let mut w = GroupedTensor::packed(w)?;
+    dequantize(stream, &weights, Direction::Rowwise, DequantizeSink::Weights(&mut w))?;
+    Ok((x, w))
+}
+
+/// As if forward had quantized them.
+fn prequantized(stream: &Stream) -> Result<()> {
+    let model = Model::new(stream, DType::Bf16, 12)?;
+    for (name, recipe) in recipes() {
+        let own = model.recipe(stream, recipe)?;
+        if own.delayed().is_some() {
+            continue;
+        }
+        let want = model.step(stream, BiasUse::Add, Some(&own))?;
+        let format = recipe.format(Role::Input);
+        let form = match format {
+            Format::Fp8 { .. } => Form::Codes,
+            _ => own.form(),
+        };
+        let source = SourceShape::Tokens { rows: ROWS, features: K };
+        let (rowwise, columnwise) = (Some(form), Some(form));
+        let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
+        let mut x = QuantizedTensor::empty(stream, spec)?;
+        let args = QuantizeArgs {
+            scale: recipe.scale_rule(),
+            four_over_six: recipe.four_over_six(Role::Input).map(|choice| choice.error),
+            ..QuantizeArgs::new(QuantizeSource::Tokens(&model.x, &model.splits))
+        };
+        quantize(stream, args, &mut x)?;
+        rewind(stream, Some(&own))?;
+        let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
+        let (y, saved) = model.layer.forward_prequantized(stream, &x, &model.splits, options)?;
+        let grads = model.layer.backward(stream, saved, &model.dy)?;
+        let live = |tensor: &Tensor, columns: usize| -> Result<Vec<f32>> {
+            Ok(tensor.to_f32(stream)?[..LIVE * columns].to_vec())
+        };
+        same(format!("{name}: y"), &live(&y, N)?, &want[0]);
+        same(format!("{name}: dx"), &live(&grads.dx, K)?, &want[1]);
+        same(format!("{name}: dw"), &read(stream, &grads.dw)?, &want[2]);
+    }
+    Ok(())
+}
+
+/// Codes and exact numbers stand for the same values, so that layers differ by the order of sums at
+/// most; a form that the device has no products for is refused.
+fn forms(stream: &Stream) -> Result<()> {
+    let target = stream.device().target();
+    let capability = target.gpu.map(|gpu| gpu.compute_capability);
+    let model = Model::new(stream, DType::Bf16, 13)?;
+    for (name, recipe) in recipes() {
+        let micro = matches!(recipe, Recipe::Mxfp8(_) | Recipe::Nvfp4(_));
+        let own = model.recipe(stream, recipe)?;
+        if !micro {
+            let same_as_ever = own.clone().with_form(stream, Form::Exact)?;
+            let want = model.step(stream, BiasUse::Add, Some(&own))?;
+            // Delayed scales move on.
+            if own.delayed().is_none() {
+                let got = model.step(stream, BiasUse::Add, Some(&same_as_ever))?;
+                same_results(name, &got, &want);
+            }
+            continue;
+        }
+        let default = if capability == Some((10, 0)) { Form::Swizzled } else { Form::Exact };
+        assert_eq!(own.form(), default, "{name}");
+        let exact = own.clone().with_form(stream, Form::Exact)?;
+        let want = model.step(stream, BiasUse::Add, Some(&exact))?;
+        for (form, runs) in [
+            (Form::Codes, capability.is_none()),
+            (Form::Swizzled, capability.is_none_or(|own| own == (10, 0))),
+        ] {
+            let codes = own.clone().with_form(stream, form);
+            if !runs {
+                let error = codes.expect_err("no such products");
+                assert!(error.is_unsupported(), "{name}, {form:?}: {error}");
+                continue;
+            }
+            let codes = codes?;
+            let got = model.step(stream, BiasUse::Add, Some(&codes))?;
+            for index in 0..3 {
+                let error = distance(&got[index], &want[index]);
+                // Some sums are rounded to the other neighbour in BF16.
+                assert!(error < 1e-3, "{name}, {form:?}: {}: {error}", NAMES[index]);
+            }
+        }
+    }
+    Ok(())
+}
