@@ -124,6 +124,21 @@ mod tests {
     }
 
     #[test]
+    fn boxes_of_codes_have_a_step_of_the_ring_and_its_scales() {
+        let mut products = 0;
+        for kernel in KERNELS {
+            let Some(boxes) = micro(kernel.role) else { continue };
+            products += 1;
+            // Rows or columns of a block, or 128 steps of the reduction, a byte each.
+            assert_eq!(boxes.lines, [128; 2], "{}", kernel.name);
+            let of_a_tile = if kernel.name.contains("nvfp4") { 4 * 16 } else { 4 * 32 };
+            assert_eq!(boxes.scale_tiles * of_a_tile, kernel.tile.k, "{}", kernel.name);
+            assert!(sixteen(kernel.role).is_none() && fp8(kernel.role).is_none());
+        }
+        assert_eq!(products, 12);
+    }
+
+    #[test]
     fn wgrad_and_the_weights_of_dgrad_are_read_across_the_reduction() {
         for (pass, left, right) in [
             (Pass::Fprop, Lines::Outer, Lines::Outer),

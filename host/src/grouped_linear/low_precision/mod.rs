@@ -115,8 +115,9 @@ impl LayerRecipe {
 
     /// The same recipe with tensors of MXFP8 or NVFP4 stored in another form. Without it they are in
     /// codes where the tensor cores apply the scales of blocks (Blackwell, [`Form::Swizzled`], with
-    /// features in multiples of 32), and exact numbers elsewhere ([`Form::Exact`]). Blackwell multiplies exact numbers, too, in BF16;
-    /// the CPU takes every form. FP8 has one form, which stays.
+    /// features in multiples of 32), and exact numbers elsewhere ([`Form::Exact`]). Blackwell
+    /// multiplies exact numbers, too, in BF16; the CPU takes every form. FP8 has one form, which
+    /// stays. [`RecipeBuffers`] are made for a form, so they come after it.
     ///
     /// # Errors
     /// A form that the products of the stream's device do not take.
