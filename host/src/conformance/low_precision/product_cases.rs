@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::cases::Layout;
 use super::super::rows::RowPattern;
-use crate::plan::{Pass, Target, micro_form};
+use crate::plan::{Pass, Target};
 use crate::recipe::{
     Accumulation, BlockShape, Blocks, Format, Nvfp4Format, ScaleBound, Scope, Transform,
 };
@@ -68,9 +68,9 @@ impl fmt::Display for ProductCase {
 impl ProductCase {
     /// Why a device must refuse the product, if it must.
     pub(super) fn refusal(&self, target: Target) -> Option<&'static str> {
-        let features = [self.in_features, self.out_features];
-        let takes_codes =
-            target.kernels().is_none_or(|own| micro_form(own, features) == Form::Swizzled);
+        // Stated here anew: a library that took codes nowhere would refuse, and be believed.
+        let fit = [self.in_features, self.out_features].iter().all(|own| own.is_multiple_of(32));
+        let takes_codes = target.gpu.is_none_or(|gpu| gpu.compute_capability == (10, 0) && fit);
         let in_codes = self.form == Form::Swizzled;
         // Without rows nothing is multiplied, and no operand is read.
         let multiplies = self.tail > 0 || self.rows.splits().iter().any(|&rows| rows > 0);
