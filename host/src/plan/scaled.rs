@@ -203,12 +203,15 @@ pub(crate) fn check_form(
         return Ok(());
     }
     let other_way = match (form, wanted) {
-        (_, Form::Exact) => ", or make exact numbers of the codes with functional::restore_exact",
+        (_, Form::Exact) => {
+            ", or make exact numbers of the codes with functional::restore_exact. Codes are multiplied \
+             on compute capability 10.0, by codes, with features in multiples of 32"
+        }
         (Form::Codes, _) => ", or order the scales with functional::swizzle",
         _ => "",
     };
     Err(Error::unsupported(format!(
-        "{name}: the copy in {format} is in {form:?}, products of this GPU and these features take it \
-         in {wanted:?}; quantize into Form::{wanted:?}{other_way}",
+        "{name}: the copy in {format} is in {form:?}, this product takes it in {wanted:?}; quantize \
+         into Form::{wanted:?}{other_way}",
     )))
 }
