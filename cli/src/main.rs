@@ -1,6 +1,6 @@
 //! The command line of `grouped-linear`: train a mixture-of-experts language model, verify the
-//! engines against each other, predict how long kernels take, and say what was found on this
-//! machine.
+//! engines against each other, measure kernels beside their peers or predict how long they take, and
+//! say what was found on this machine.
 
 mod bench;
 mod device;
@@ -29,8 +29,8 @@ enum Command {
     Info,
     /// Run the conformance cases on every engine present.
     Verify(verify::VerifyArgs),
-    /// Predict how long kernels take, beside what was measured.
-    Bench(bench::BenchArgs),
+    /// Measure kernels and layers beside their peers on a GPU, or predict how long kernels take.
+    Bench(Box<bench::BenchArgs>),
 }
 
 fn main() -> ExitCode {

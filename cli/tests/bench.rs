@@ -1,4 +1,4 @@
-//! The binary's `bench --model`, as a user calls it, and the document that shows its output.
+//! The binary's `bench`, as a user calls it, and the document that shows what `--model` prints.
 
 use std::process::{Command, Output};
 
@@ -24,14 +24,53 @@ fn json(flags: &[&str]) -> Vec<Value> {
     serde_json::from_str(&text).expect("an array")
 }
 
+/// Where there is a GPU these flags measure, which takes more than a test has.
 #[test]
-fn without_a_mode_it_says_which_there_is() {
-    for flags in [&[][..], &["--json"], &["--shape=s01"]] {
+fn without_a_gpu_it_says_what_it_needs() {
+    if grouped_linear::Device::cuda(0).is_ok() {
+        return println!("skipped: there is a GPU");
+    }
+    for flags in [&[][..], &["--shape=s01"], &["--own=2,64,32,32,zipf:1", "--level=product"]] {
         let output = bench(flags);
         assert!(!output.status.success() && output.stdout.is_empty());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(error.contains("`--model`") && error.contains("cargo bench"), "{error}");
+        assert!(
+            error.contains("measures on a GPU") && error.contains("`bench --model`"),
+            "{error}"
+        );
     }
+}
+
+#[test]
+fn flags_that_mean_nothing_together_are_refused() {
+    for (flags, reason) in [
+        (&["--json"][..], "--model"),
+        (&["--device=b200"], "--model"),
+        (&["--model", "--out=x.json"], "--out"),
+        (&["--model", "--level=layer"], "--level"),
+        (&["--loop=3", "--pause=5"], "--pause"),
+        (&["--rounds=0"], "--rounds"),
+        (&["--own=2,64,32,32,normal"], "`normal` is no distribution"),
+        (&["--own=2,64,32,32,1:2"], "not 2 and 64"),
+        (&["--shape=s99"], "no shape `s99`"),
+        (&["--level=product", "--pass=quantize", "--recipe=bf16"], "ask for nothing"),
+    ] {
+        let output = bench(flags);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(reason), "{flags:?}: {error}");
+    }
+}
+
+/// Other splits are predicted; what was measured belongs to the suite's own.
+#[test]
+fn other_seeds_and_own_shapes_are_predicted() {
+    let of = |flags: &[&str]| json(&[&["--pass=fprop", "--recipe=bf16"], flags].concat());
+    let [suite, other] = ["--seed=12648430", "--seed=7"].map(|seed| of(&["--shape=s02", seed]));
+    assert!(suite[0]["measured_us"].is_number() && other[0]["measured_us"].is_null());
+    assert_ne!(suite[0]["predicted_us"], other[0]["predicted_us"]);
+    let own = of(&["--own=8,32768,4096,7168,bal", "--shape=s01"]);
+    assert_eq!((&own[0]["shape"], &own[1]["shape"]), (&"s01".into(), &"own1".into()));
+    assert_eq!(own[0]["predicted_us"], own[1]["predicted_us"]);
 }
 
 #[test]

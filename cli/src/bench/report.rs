@@ -6,7 +6,7 @@ use std::fmt::Write;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::RecipeChoice;
+use super::choices::RecipeChoice;
 use super::model::Bound;
 use super::model::fitted::{PRODUCT_SHAPES, QUANTIZER_SHAPES};
 use super::model::kernel::Kernel;
@@ -16,7 +16,7 @@ use super::model::product::Prediction;
 /// One kernel over one shape.
 pub struct Row {
     /// Name of the shape.
-    pub shape: &'static str,
+    pub shape: String,
     /// Name of the pass.
     pub pass: &'static str,
     /// Name of the product's numbers, or of the quantizer.
@@ -184,7 +184,7 @@ pub fn errors_table(machine: &Machine, rows: &[Row]) -> Result<String> {
     let mut ratios: BTreeMap<(&str, &str), Vec<(f64, &str)>> = BTreeMap::new();
     for row in rows {
         if let Some(ratio) = row.ratio() {
-            ratios.entry((row.pass, row.kernel)).or_default().push((ratio, row.shape));
+            ratios.entry((row.pass, row.kernel)).or_default().push((ratio, row.shape.as_str()));
         }
     }
     ensure!(!ratios.is_empty(), "nothing of this was measured on {}", machine.name);
@@ -252,7 +252,7 @@ impl Errors {
             let Some(ratio) = row.ratio() else { continue };
             let (set, shapes) =
                 if row.product.is_some() { (0, PRODUCT_SHAPES) } else { (2, QUANTIZER_SHAPES) };
-            let set = set + usize::from(!shapes.contains(&row.shape));
+            let set = set + usize::from(!shapes.contains(&row.shape.as_str()));
             errors[set].push((ratio - 1.0).abs());
         }
         errors.map(Self::from_errors)

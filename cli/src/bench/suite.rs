@@ -1,13 +1,20 @@
 //! The shapes of the benchmarks, those of published mixture-of-experts models, with their splits.
-//!
-//! Splits are made from integers and a few powers by a generator of its own, so that every run has the
-//! same rows for each expert.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::splits::Distribution;
+use super::splits::Distribution::{Balanced, Empty, Jittered, List, One, Zipf};
 
 /// A grouped product's size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Name in tables.
-    pub id: &'static str,
+    pub id: String,
+    /// How its rows were dealt out.
+    pub distribution: String,
     /// Rows of each expert.
     pub splits: Vec<u64>,
     /// Features of the output.
@@ -17,6 +24,11 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// One that no table shows.
+    pub fn unnamed(splits: Vec<u64>, n: u64, k: u64) -> Self {
+        Self { id: String::new(), distribution: String::new(), splits, n, k }
+    }
+
     /// Rows of all experts.
     pub fn rows(&self) -> u64 {
         self.splits.iter().sum()
@@ -43,25 +55,11 @@ impl Shape {
     }
 }
 
-/// How rows are dealt out to experts.
-#[derive(Clone, Copy, Debug)]
-enum Distribution {
-    /// Equally.
-    Balanced,
-    /// Between 0.7 and 1.3 of the mean, before they are scaled to the sum.
-    Jittered,
-    /// As 1 / rank to this power, ranks dealt at random.
-    Zipf(f64),
-    /// The same, with so many experts left empty.
-    Empty(usize, f64),
-    /// All to one.
-    One,
-}
-
-use Distribution::{Balanced, Empty, Jittered, One, Zipf};
-
 /// Name, experts, rows, N, K and distribution.
-const SUITE: &[(&str, usize, u64, u64, u64, Distribution)] = &[
+type Row = (&'static str, usize, u64, u64, u64, Distribution);
+
+/// Those that means are taken over (s), and extremes (x).
+const SUITE: &[Row] = &[
     ("s01", 8, 32768, 4096, 7168, Balanced),
     ("s02", 8, 32768, 7168, 2048, Jittered),
     ("s03", 4, 32768, 4096, 7168, Zipf(0.5)),
@@ -80,82 +78,126 @@ const SUITE: &[(&str, usize, u64, u64, u64, Distribution)] = &[
     ("x04", 8, 32768, 4096, 7168, One),
 ];
 
-/// Seed of the first shape's splits; each following one has the next number.
-const SEED: u64 = 0x00C0_FFEE;
+/// Those that layers of TransformerEngine were timed with (docs/benchmarks.md); with a `z` behind the
+/// name rows are dealt as 1 / rank in multiples of 128, and an eighth of the experts has none.
+const LAYERS: &[Row] = &[
+    ("m1", 8, 32768, 4096, 7168, Balanced),
+    ("m2", 32, 32768, 4096, 7168, Balanced),
+    ("m3", 64, 32768, 2048, 2048, Balanced),
+    ("m4", 8, 16384, 14336, 4096, Balanced),
+    ("m5", 8, 16384, 4096, 14336, Balanced),
+    ("m6", 128, 32768, 1536, 2048, Balanced),
+    ("m1z", 8, 32768, 4096, 7168, List(Cow::Borrowed(ZIPF_8))),
+    ("m2z", 32, 32768, 4096, 7168, List(Cow::Borrowed(ZIPF_32))),
+    ("m3z", 64, 32768, 2048, 2048, List(Cow::Borrowed(ZIPF_64))),
+    ("m4z", 8, 16384, 14336, 4096, List(Cow::Borrowed(ZIPF_8_HALF))),
+    ("m5z", 8, 16384, 4096, 14336, List(Cow::Borrowed(ZIPF_8_HALF))),
+    ("m6z", 128, 32768, 1536, 2048, List(Cow::Borrowed(ZIPF_128))),
+];
 
-/// All shapes.
-pub fn suite() -> Vec<Shape> {
-    let with_seed = (SEED..).zip(SUITE);
-    let shape = |(seed, &(id, groups, rows, n, k, distribution))| Shape {
-        id,
-        splits: splits(distribution, groups, rows, seed),
-        n,
-        k,
+// Where the shapes with a `z` have their rows: drawn once, since a generator of another kind drew
+// them.
+
+/// 8 experts, 32768 rows.
+const ZIPF_8: &[u64] = &[1792, 0, 4224, 2560, 12672, 3200, 6272, 2048];
+/// 8 experts, 16384 rows.
+const ZIPF_8_HALF: &[u64] = &[896, 0, 2048, 1280, 6400, 1536, 3200, 1024];
+/// 32 experts, 32768 rows.
+const ZIPF_32: &[u64] = &[
+    0, 896, 384, 768, 0, 1408, 1024, 384, 8320, 512, 896, 512, 384, 384, 384, 640, 384, 256, 1152,
+    512, 256, 384, 640, 2048, 512, 2816, 4224, 0, 640, 1664, 0, 384,
+];
+/// 64 experts, 32768 rows.
+const ZIPF_64: &[u64] = &[
+    640, 384, 512, 256, 128, 128, 384, 0, 128, 128, 7168, 384, 3584, 384, 768, 256, 640, 128, 128,
+    128, 256, 256, 384, 256, 256, 256, 128, 0, 128, 128, 384, 128, 128, 0, 0, 128, 512, 896, 256,
+    128, 128, 256, 128, 384, 0, 256, 256, 1152, 2432, 512, 256, 0, 128, 256, 1024, 256, 128, 1408,
+    1792, 0, 256, 768, 0, 128,
+];
+/// 128 experts, 32768 rows.
+const ZIPF_128: &[u64] = &[
+    128, 128, 384, 128, 128, 128, 1536, 128, 128, 128, 0, 5504, 0, 128, 128, 128, 0, 128, 128,
+    3072, 256, 128, 128, 128, 0, 0, 128, 128, 384, 256, 128, 128, 256, 128, 256, 128, 2048, 128,
+    128, 0, 128, 512, 128, 128, 0, 0, 128, 128, 128, 0, 256, 256, 128, 128, 128, 128, 128, 128,
+    128, 0, 128, 0, 0, 0, 128, 128, 128, 0, 128, 256, 0, 0, 0, 0, 128, 256, 0, 128, 384, 256, 128,
+    128, 128, 0, 128, 384, 0, 128, 384, 128, 1024, 0, 0, 0, 0, 128, 0, 0, 0, 128, 256, 384, 128, 0,
+    128, 128, 0, 256, 640, 128, 128, 512, 1280, 256, 128, 768, 128, 128, 512, 128, 0, 640, 896,
+    128, 128, 256, 0, 128,
+];
+
+/// Seed of the first shape's splits; each following one has the next number. What docs show was
+/// measured with it.
+pub const SEED: u64 = 0x00C0_FFEE;
+
+/// All shapes of the suite, with splits drawn from this seed.
+pub fn suite(seed: u64) -> Result<Vec<Shape>> {
+    shapes(SUITE, seed)
+}
+
+/// The shapes of layers; their splits do not depend on a seed.
+pub fn layers() -> Result<Vec<Shape>> {
+    shapes(LAYERS, SEED)
+}
+
+fn shapes(rows: &[Row], seed: u64) -> Result<Vec<Shape>> {
+    let shape = |(number, (id, groups, rows, n, k, distribution)): (u64, &Row)| {
+        Ok(Shape {
+            id: (*id).to_owned(),
+            distribution: distribution.to_string(),
+            splits: distribution.deal(*groups, *rows, seed.wrapping_add(number))?,
+            n: *n,
+            k: *k,
+        })
     };
-    with_seed.map(shape).collect()
+    (0..).zip(rows).map(shape).collect()
 }
 
-fn splits(distribution: Distribution, groups: usize, rows: u64, seed: u64) -> Vec<u64> {
-    let mut random = SplitMix(seed);
-    let zipf = |count: usize, power: f64| -> Vec<u64> {
-        let weights: Vec<f64> = (0..count).map(|rank| (rank as f64 + 1.0).powf(-power)).collect();
-        apportion(&weights, rows)
-    };
-    match distribution {
-        Balanced => apportion(&vec![1.0; groups], rows),
-        Jittered => {
-            let weights: Vec<f64> = (0..groups).map(|_| (700 + random.below(601)) as f64).collect();
-            apportion(&weights, rows)
-        }
-        Zipf(power) => random.shuffled(zipf(groups, power)),
-        Empty(empty, power) => {
-            let mut counts = zipf(groups - empty, power);
-            counts.resize(groups, 0);
-            random.shuffled(counts)
-        }
-        One => {
-            let chosen = random.below(groups as u64) as usize;
-            (0..groups).map(|group| if group == chosen { rows } else { 0 }).collect()
-        }
+/// A shape of the user's, `GROUPS,ROWS,N,K,DIST`; its splits are drawn when the seed is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnShape {
+    groups: usize,
+    rows: u64,
+    n: u64,
+    k: u64,
+    distribution: Distribution,
+}
+
+impl FromStr for OwnShape {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split(',').collect();
+        let [groups, rows, n, k, distribution] = parts[..] else {
+            bail!("`{text}` is no shape: it is written GROUPS,ROWS,N,K,DIST");
+        };
+        let number = |what, text: &str| -> Result<u64> {
+            let number = text.parse().with_context(|| format!("{what} `{text}` is no number"))?;
+            ensure!(number > 0, "{what} must be at least 1");
+            Ok(number)
+        };
+        let own = Self {
+            groups: usize::try_from(number("GROUPS", groups)?)?,
+            rows: number("ROWS", rows)?,
+            n: number("N", n)?,
+            k: number("K", k)?,
+            distribution: distribution.parse()?,
+        };
+        // What cannot be dealt out is a mistake on the command line, and said there.
+        own.shape(0, SEED)?;
+        Ok(own)
     }
 }
 
-/// Whole numbers in the ratio of `weights` that add up to `total`: the largest remainders are rounded
-/// up, of equal ones the first.
-fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
-    let sum: f64 = weights.iter().sum();
-    let exact: Vec<f64> = weights.iter().map(|weight| weight * total as f64 / sum).collect();
-    let mut counts: Vec<u64> = exact.iter().map(|share| share.floor() as u64).collect();
-    let mut order: Vec<usize> = (0..exact.len()).collect();
-    let remainder = |i: usize| exact[i] - exact[i].floor();
-    order.sort_by(|&i, &j| remainder(j).total_cmp(&remainder(i)));
-    let missing = total - counts.iter().sum::<u64>();
-    for &i in order.iter().take(missing as usize) {
-        counts[i] += 1;
-    }
-    counts
-}
-
-/// The generator splitmix64.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn shuffled(&mut self, mut values: Vec<u64>) -> Vec<u64> {
-        for last in (1..values.len()).rev() {
-            values.swap(last, self.below(last as u64 + 1) as usize);
-        }
-        values
+impl OwnShape {
+    /// The shape, with its splits; `number` counts the user's shapes from 0.
+    pub fn shape(&self, number: u64, seed: u64) -> Result<Shape> {
+        Ok(Shape {
+            id: format!("own{}", number + 1),
+            distribution: self.distribution.to_string(),
+            splits: self.distribution.deal(self.groups, self.rows, seed.wrapping_add(number))?,
+            n: self.n,
+            k: self.k,
+        })
     }
 }
 
@@ -189,7 +231,7 @@ mod tests {
             ),
             ("s10", &[0, 660, 293, 220, 528, 377, 330, 2640, 0, 264, 1320, 880, 440, 0, 0, 240]),
         ];
-        let suite = suite();
+        let suite = suite(SEED).expect("splits");
         for (id, splits) in table {
             let shape = suite.iter().find(|shape| shape.id == *id).expect("a shape of the suite");
             assert_eq!(shape.splits, *splits, "{id}");
@@ -207,7 +249,7 @@ mod tests {
             ("x03", 32, 8, 5545, 122, 1704),
             ("x04", 8, 7, 32768, 32768, 4096),
         ];
-        let suite = suite();
+        let suite = suite(SEED).expect("splits");
         for (id, groups, empty, most, fewest, tiles) in table {
             let shape = suite.iter().find(|shape| shape.id == id).expect("a shape of the suite");
             let live = || shape.splits.iter().filter(|rows| **rows != 0);
@@ -220,6 +262,61 @@ mod tests {
                 rows * shape.n.div_ceil(256),
             );
             assert_eq!(is, (groups, empty, most, fewest, tiles), "{id}");
+        }
+    }
+
+    #[test]
+    fn another_seed_deals_other_rows_in_the_same_way() {
+        let [first, again, other] = [SEED, SEED, SEED + 100].map(|seed| suite(seed).unwrap());
+        assert_eq!(first, again);
+        for (first, other) in first.iter().zip(&other) {
+            assert_eq!((first.rows(), first.groups()), (other.rows(), other.groups()));
+            let sorted = |shape: &Shape| {
+                let mut splits = shape.splits.clone();
+                splits.sort_unstable();
+                splits
+            };
+            // Only ±30 % draws other numbers; the rest deals the same ones to other experts.
+            assert!(first.distribution == "jit" || sorted(first) == sorted(other), "{}", first.id);
+        }
+        assert!(first.iter().zip(&other).filter(|(a, b)| a != b).count() > 8);
+    }
+
+    #[test]
+    fn layers_have_the_rows_that_were_measured() {
+        let layers = layers().unwrap();
+        let rows: Vec<u64> = layers.iter().map(Shape::rows).collect();
+        assert_eq!(rows, [[32768, 32768, 32768, 16384, 16384, 32768]; 2].concat());
+        let largest = |id: &str| {
+            let shape = layers.iter().find(|shape| shape.id == id).unwrap();
+            (shape.splits.iter().copied().max().unwrap(), shape.groups() - shape.live_groups())
+        };
+        assert_eq!(largest("m2z"), (8320, 4));
+        assert_eq!(largest("m3z"), (7168, 8));
+        assert_eq!(largest("m6z"), (5504, 32));
+        assert!(layers.iter().flat_map(|shape| &shape.splits).all(|rows| rows % 128 == 0));
+    }
+
+    #[test]
+    fn shapes_of_the_user_are_read() {
+        let own: OwnShape = "4,100,64,32,zipf:1".parse().unwrap();
+        let shape = own.shape(1, 7).unwrap();
+        assert_eq!((shape.id.as_str(), shape.rows(), shape.n, shape.k), ("own2", 100, 64, 32));
+        assert_eq!(shape, own.shape(1, 7).unwrap());
+        assert_eq!(shape.distribution, "zipf:1");
+        let list: OwnShape = "3,5,64,32,2:0:3".parse().unwrap();
+        assert_eq!(list.shape(0, 1).unwrap().splits, [2, 0, 3]);
+        for (text, reason) in [
+            ("4,100,64,zipf:1", "GROUPS,ROWS,N,K,DIST"),
+            ("x,100,64,32,bal", "GROUPS `x`"),
+            ("4,100,0,32,bal", "N must be"),
+            ("4,100,64,32,normal", "`normal`"),
+            ("4,100,64,32,empty:4:1", "without rows"),
+            ("3,6,64,32,2:0:3", "5 rows"),
+            ("2,5,64,32,2:0:3", "3 experts"),
+        ] {
+            let error = format!("{:#}", text.parse::<OwnShape>().unwrap_err());
+            assert!(error.contains(reason), "{text}: {error}");
         }
     }
 }

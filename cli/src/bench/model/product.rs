@@ -225,7 +225,7 @@ mod tests {
     const PAIR: Kernel = Kernel { numbers: Numbers::Bf16, arrangement: Arrangement::Pair };
 
     fn shape(splits: &[u64], n: u64, k: u64) -> Shape {
-        Shape { id: "", splits: splits.to_vec(), n, k }
+        Shape::unnamed(splits.to_vec(), n, k)
     }
 
     /// One tile more than there are multiprocessors costs a whole round.

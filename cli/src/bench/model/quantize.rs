@@ -159,14 +159,14 @@ mod tests {
     /// 2²⁰ elements of BF16, 3 or 6 bytes each, by hand.
     #[test]
     fn bytes_and_bounds_by_hand() {
-        let shape = Shape { id: "", splits: vec![1024, 1024], n: 512, k: 512 };
+        let shape = Shape::unnamed(vec![1024, 1024], 512, 512);
         let of = |format, copies| Quantizer { format, copies }.predict(&H200, &shape);
         let row = of(Format::Vector, Copies::Row);
         assert_eq!((row.counted_bytes, row.bound), (3 << 20, Bound::Edges));
         assert_eq!(of(Format::Mxfp8Exact, Copies::Both).counted_bytes, 6 << 20);
         assert_eq!(of(Format::Square, Copies::Both).counted_bytes, 4 << 19);
 
-        let large = Shape { id: "", splits: vec![1 << 16; 8], n: 512, k: 4096 };
+        let large = Shape::unnamed(vec![1 << 16; 8], 512, 4096);
         let of = |format, copies| Quantizer { format, copies }.predict(&H200, &large);
         let [row, both] = [Copies::Row, Copies::Both].map(|copies| of(Format::Vector, copies));
         assert_eq!((row.bound, both.bound), (Bound::DeviceMemory, Bound::DeviceMemory));
@@ -180,8 +180,8 @@ mod tests {
     /// Rows that are no multiple of 128 cost the columnwise copy their padding.
     #[test]
     fn padding_is_written() {
-        let ragged = Shape { id: "", splits: vec![129; 8192], n: 512, k: 512 };
-        let whole = Shape { id: "", splits: vec![129 * 64; 128], n: 512, k: 512 };
+        let ragged = Shape::unnamed(vec![129; 8192], 512, 512);
+        let whole = Shape::unnamed(vec![129 * 64; 128], 512, 512);
         let of = |copies, shape| {
             let quantizer = Quantizer { format: Format::Vector, copies };
             quantizer.predict(&H200, shape).seconds - setup_seconds(Shape::groups(shape))

@@ -1,0 +1,148 @@
+//! What flags choose from.
+
+use clap::ValueEnum;
+
+use super::model::kernel::{Kernel, Numbers};
+use super::model::machine::{MACHINES, Machine};
+use super::model::product::Pass;
+use super::model::quantize::{QUANTIZERS, Quantizer};
+
+/// Value of `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MachineChoice {
+    /// H200 SXM, with the kernels that the project has.
+    H200,
+    /// B200: predictions from assumptions, nothing is measured.
+    B200,
+}
+
+impl MachineChoice {
+    pub fn machine(self) -> &'static Machine {
+        let [h200, b200] = &MACHINES;
+        match self {
+            Self::H200 => h200,
+            Self::B200 => b200,
+        }
+    }
+}
+
+/// Value of `--pass`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PassChoice {
+    /// Y = X · Wᵀ.
+    Fprop,
+    /// dX = dY · W.
+    Dgrad,
+    /// dW = dYᵀ · X.
+    Wgrad,
+    /// The same, added to an FP32 gradient.
+    Accumulate,
+    /// Quantization of X, or of W in squares.
+    Quantize,
+}
+
+impl PassChoice {
+    /// The product; `None` for quantizers.
+    pub fn product(self) -> Option<Pass> {
+        match self {
+            Self::Fprop => Some(Pass::Fprop),
+            Self::Dgrad => Some(Pass::Dgrad),
+            Self::Wgrad => Some(Pass::Wgrad),
+            Self::Accumulate => Some(Pass::Accumulate),
+            Self::Quantize => None,
+        }
+    }
+
+    /// As tables have it.
+    pub fn name(self) -> &'static str {
+        self.product().map_or("quantize", Pass::name)
+    }
+}
+
+/// Value of `--recipe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecipeChoice {
+    /// BF16.
+    Bf16,
+    /// FP8 with a scale per expert, sums in the tensor core.
+    Fp8Fast,
+    /// FP8 with a scale per expert.
+    Fp8Tensor,
+    /// FP8 with scales per block.
+    Fp8Block,
+    /// MXFP8.
+    Mxfp8,
+    /// NVFP4.
+    Nvfp4,
+}
+
+impl RecipeChoice {
+    pub fn of(numbers: Numbers) -> Self {
+        match numbers {
+            Numbers::Bf16 => Self::Bf16,
+            Numbers::Fp8Fast => Self::Fp8Fast,
+            Numbers::Fp8Tensor => Self::Fp8Tensor,
+            Numbers::Fp8Block => Self::Fp8Block,
+            Numbers::Mxfp8 => Self::Mxfp8,
+            Numbers::Nvfp4 => Self::Nvfp4,
+        }
+    }
+
+    /// As tables have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::Fp8Fast => "fp8-fast",
+            Self::Fp8Tensor => "fp8-tensor",
+            Self::Fp8Block => "fp8-block",
+            Self::Mxfp8 => "mxfp8",
+            Self::Nvfp4 => "nvfp4",
+        }
+    }
+
+    /// What names of its quantizers begin with.
+    pub fn quantizers(self) -> &'static [&'static str] {
+        match self {
+            Self::Bf16 => &[],
+            Self::Fp8Fast | Self::Fp8Tensor => &["group."],
+            Self::Fp8Block => &["vector.", "square."],
+            Self::Mxfp8 => &["mxfp8.", "mxfp8-exact."],
+            Self::Nvfp4 => &["nvfp4-exact."],
+        }
+    }
+
+    /// Whether its tensors are made by the quantizer of that name.
+    pub fn uses(self, quantizer: &str) -> bool {
+        self.quantizers().iter().any(|beginning| quantizer.starts_with(beginning))
+    }
+
+    /// Whether the model has kernels of it for a pass.
+    pub fn has(self, machine: &Machine, pass: PassChoice) -> bool {
+        match pass.product() {
+            Some(pass) => {
+                let mut kernels = machine.kernels(false).into_iter();
+                kernels.any(|kernel| Self::of(kernel.numbers) == self && multiplies(kernel, pass))
+            }
+            None => quantizers(machine).any(|(name, _)| self.uses(name)),
+        }
+    }
+}
+
+/// Whether a kernel is for a pass: fast sums are for fprop alone.
+pub fn multiplies(kernel: Kernel, pass: Pass) -> bool {
+    kernel.numbers != Numbers::Fp8Fast || pass == Pass::Fprop
+}
+
+/// The quantizers that the model has of a machine, with their names.
+pub fn quantizers(machine: &Machine) -> impl Iterator<Item = &'static (&'static str, Quantizer)> {
+    QUANTIZERS.iter().filter(|(_, quantizer)| quantizer.is_for(machine))
+}
+
+/// Value of `--tile`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TileChoice {
+    /// 256 × 256 by two blocks.
+    Pair,
+    /// 128 × 256 by one block.
+    Block,
+}

@@ -1,0 +1,91 @@
+//! Flags of measuring.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::conductor::Turns;
+use super::peer::{Rest, SCRIPT};
+use super::record::{Quantity, Settings};
+use super::task::{Level, Pace};
+
+/// Flags of measuring.
+#[derive(Args, Clone, Debug)]
+pub struct MeasureArgs {
+    /// What is measured; everything if nothing is named.
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "model")]
+    pub level: Vec<Level>,
+    /// Rounds that count; in each, every contender of a case has its turn.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Rounds before them.
+    #[arg(long, default_value_t = 3)]
+    warm_up: u32,
+    /// Microseconds of rest before each call, so that a card at its power limit cools down.
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    pause: u64,
+    /// Who waits in a peer's rest. (Ours is always the host's.)
+    #[arg(long, value_enum, default_value = "host")]
+    pub peer_rest: Rest,
+    /// Time so many calls in a row, without flushing L2 between them, instead of single ones.
+    #[arg(long, value_name = "CALLS", conflicts_with = "pause")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    r#loop: Option<u32>,
+    /// Each contender has all its rounds in a row, instead of taking turns with the others.
+    #[arg(long)]
+    one_by_one: bool,
+    /// Calls of which host time is the mean.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    host_calls: u32,
+    /// Write what was measured to this file, as JSON.
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    pub out: Option<PathBuf>,
+    /// Measure without a peer.
+    #[arg(long)]
+    pub no_peer: bool,
+    /// The Python that has torch.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: PathBuf,
+    /// Another peer: a script for that Python, which answers as ours does.
+    #[arg(long, value_name = "SCRIPT", conflicts_with = "no_peer")]
+    peer: Option<PathBuf>,
+}
+
+impl MeasureArgs {
+    /// What starts the peer.
+    pub fn peer_command(&self) -> Command {
+        let mut command = Command::new(&self.python);
+        command.arg("-u"); // answers leave at once
+        match &self.peer {
+            Some(script) => command.arg(script),
+            None => command.arg("-c").arg(SCRIPT),
+        };
+        command
+    }
+
+    /// How a quantity is measured.
+    pub fn turns(&self, quantity: Quantity) -> Turns {
+        let pace = match (quantity, self.r#loop) {
+            (Quantity::Host, _) => Pace::Host(self.host_calls),
+            (Quantity::Gpu, Some(calls)) => Pace::InARow(calls),
+            (Quantity::Gpu, None) => Pace::Single(Duration::from_micros(self.pause)),
+        };
+        let &Self { rounds, warm_up, one_by_one, .. } = self;
+        Turns { rounds, warm_up, turns: !one_by_one, pace }
+    }
+
+    /// As the record has them.
+    pub fn settings(&self, seed: u64) -> Settings {
+        Settings {
+            seed,
+            rounds: self.rounds,
+            warm_up: self.warm_up,
+            pause_us: self.pause,
+            in_a_row: self.r#loop,
+            turns: !self.one_by_one,
+            host_calls: self.host_calls,
+        }
+    }
+}

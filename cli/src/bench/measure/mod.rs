@@ -1,0 +1,235 @@
+//! `bench` without `--model`: times this library and its peers on a GPU, in one run.
+//!
+//! This program conducts. It asks its own engine ([`ours`]) and a peer in another process ([`peer`],
+//! `peer.py`) for one call after the other ([`conductor`]), over the same GPU, so that both see the same
+//! clocks; before that it compares its results with FP64. Operands of a section ([`task`]) lie in memory
+//! together, of both sides.
+
+mod args;
+mod conductor;
+mod engine;
+mod machine;
+mod ours;
+mod peer;
+mod quantizer;
+mod random;
+mod record;
+mod task;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use grouped_linear::Device;
+
+pub use self::args::MeasureArgs;
+use self::conductor::{Outcome, Side};
+use self::engine::Answer;
+use self::ours::{FLUSH_BYTES, Ours};
+use self::peer::Peer;
+use self::record::{CaseRecord, FORMAT, Gpu, Quantity, Record, Refused, ShapeRecord};
+use self::task::{CasePlan, Section, Task, Wanted};
+use super::BenchArgs;
+use super::suite::Shape;
+
+/// Seconds of load before the first case, so that the card is at its sustained clock.
+const WARM_SECONDS: f64 = 3.0;
+
+/// Measures what the flags ask for.
+pub fn run(args: &BenchArgs) -> Result<()> {
+    let shapes = args.shapes()?;
+    let wanted = Wanted {
+        levels: &args.measure.level,
+        pass: &|pass| args.wants_pass(pass),
+        recipe: &|recipe| args.wants_recipe(recipe),
+    };
+    let plan = wanted.plan();
+    if plan.is_empty() {
+        bail!("`--level`, `--pass` and `--recipe` together ask for nothing that can be measured");
+    }
+    let device = Device::cuda(0).context(
+        "`bench` measures on a GPU, and there is none that can be used (`bench --model` predicts \
+         without one)",
+    )?;
+    let mut ours = Ours::new(&device, args.seed, &args.recipe, FLUSH_BYTES)?;
+    let (mut peer, about) = match args.measure.no_peer {
+        true => (None, None),
+        false => {
+            let mut command = args.measure.peer_command();
+            let without = "`--no-peer` measures without one";
+            let mut peer = Peer::start(&mut command, args.measure.peer_rest).context(without)?;
+            let about = peer.hello(args.seed).context(without)?;
+            (Some(peer), Some(about))
+        }
+    };
+    if let Some(peer) = &mut peer {
+        peer.warm(WARM_SECONDS)?;
+    }
+    let before = machine::sensors();
+    let info = device.info();
+    let record = Record {
+        format: FORMAT,
+        date: machine::now(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        gpu: Gpu {
+            name: info.name.clone(),
+            driver: before.get("driver_version").cloned(),
+            multiprocessors: info.multiprocessors,
+            before,
+            after: Default::default(),
+        },
+        peer: about,
+        settings: args.measure.settings(args.seed),
+        shapes: shapes.iter().map(shape_record).collect(),
+        cases: Vec::new(),
+        failure: None,
+    };
+    print_heading(&record);
+    let mut sides = vec![Side { engine: &mut ours, ours: true }];
+    if let Some(peer) = &mut peer {
+        sides.push(Side { engine: peer, ours: false });
+    }
+    let mut run = Run { args: &args.measure, record };
+    let outcome = run.all(&mut sides, &shapes, &plan);
+    run.record.gpu.after = machine::sensors();
+    run.record.failure = outcome.as_ref().err().map(|error| format!("{error:#}"));
+    run.save()?;
+    outcome
+}
+
+/// A run under way.
+struct Run<'a> {
+    args: &'a MeasureArgs,
+    record: Record,
+}
+
+impl Run<'_> {
+    fn all(
+        &mut self,
+        sides: &mut [Side<'_>],
+        shapes: &[Shape],
+        plan: &[(Section, Vec<CasePlan>)],
+    ) -> Result<()> {
+        let copy = CasePlan { task: Task::Copy, quantity: Quantity::Gpu, replay: false };
+        self.section(sides, &Shape::unnamed(Vec::new(), 0, 0), Section::Copy, &[copy])?;
+        for shape in shapes {
+            for (section, cases) in plan {
+                self.section(sides, shape, *section, cases)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn section(
+        &mut self,
+        sides: &mut [Side<'_>],
+        shape: &Shape,
+        section: Section,
+        cases: &[CasePlan],
+    ) -> Result<()> {
+        let place = || format!("{} {}", shape.id, section.name()).trim().to_owned();
+        let mut ready = Vec::new();
+        let mut refused = Vec::new();
+        for Side { engine, ours } in sides {
+            match engine.prepare(section, shape).with_context(place)? {
+                Answer::Done(()) => ready.push(Side { engine: &mut **engine, ours: *ours }),
+                Answer::Refused(reason) => {
+                    let name = if *ours { "ours" } else { "peer" }.to_owned();
+                    refused.push(Refused { name, reason });
+                }
+            }
+        }
+        for case in cases {
+            let named = || format!("{} {}", place(), case.task.name());
+            let outcome = conductor::run(&mut ready, *case, self.args.turns(case.quantity));
+            let mut outcome = outcome.with_context(named)?;
+            outcome.refused.extend(refused.iter().cloned());
+            let record = case_record(shape, section, *case, outcome);
+            print_case(&record);
+            self.record.cases.push(record);
+        }
+        self.save()
+    }
+
+    /// Writes aside, then renames over the file: it is whole at any moment.
+    fn save(&self) -> Result<()> {
+        let Some(path) = &self.args.out else { return Ok(()) };
+        let text = serde_json::to_string_pretty(&self.record)?;
+        write_aside(path, &format!("{text}\n"))
+            .with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+fn write_aside(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".tmp");
+    std::fs::write(&aside, text)?;
+    std::fs::rename(&aside, path)
+}
+
+fn shape_record(shape: &Shape) -> ShapeRecord {
+    let Shape { id, distribution, splits, n, k } = shape.clone();
+    ShapeRecord { id, distribution, splits, n, k }
+}
+
+fn case_record(shape: &Shape, section: Section, case: CasePlan, outcome: Outcome) -> CaseRecord {
+    let Outcome { times, refused, checks } = outcome;
+    CaseRecord {
+        shape: shape.id.clone(),
+        section: section.name(),
+        task: case.task.name(),
+        quantity: case.quantity,
+        replay: case.replay,
+        flops: case.task.flops(shape),
+        bytes: case.task.bytes(shape),
+        times,
+        refused,
+        checks,
+    }
+}
+
+fn print_heading(record: &Record) {
+    let Record { gpu, peer, settings, .. } = record;
+    println!(
+        "{}, driver {}, {} rounds, seed {}",
+        gpu.name,
+        gpu.driver.as_deref().unwrap_or("unknown"),
+        settings.rounds,
+        settings.seed
+    );
+    if let Some(about) = peer {
+        for (name, version) in &about.versions {
+            println!("{name} {version}");
+        }
+        for (name, reason) in &about.absent {
+            println!("without {name}: {reason}");
+        }
+    }
+}
+
+fn print_case(case: &CaseRecord) {
+    let what = [case.shape.as_str(), case.section.as_str(), case.task.as_str()].join(" ");
+    let host = if case.quantity == Quantity::Host { ", host" } else { "" };
+    let mut line = format!("{}{host}:", what.trim_start());
+    for time in &case.times {
+        let rate = match case.quantity {
+            Quantity::Gpu if case.flops > 0.0 => {
+                format!(", {:.0} TFLOP/s", case.flops / time.us / 1e6)
+            }
+            Quantity::Gpu if case.bytes > 0.0 => {
+                format!(", {:.2} TB/s", case.bytes / time.us / 1e6)
+            }
+            _ => String::new(),
+        };
+        line += &format!(" {} {:.1} us{rate};", time.name, time.us);
+    }
+    println!("{}", line.trim_end_matches([':', ';']));
+    for check in &case.checks {
+        println!("  {}: largest error {:.1e}, rms {:.1e}", check.name, check.worst, check.rms);
+    }
+    for Refused { name, reason } in &case.refused {
+        println!("  without {name}: {reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

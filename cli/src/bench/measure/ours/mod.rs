@@ -1,0 +1,262 @@
+//! This library as an engine.
+
+mod base;
+mod check;
+mod copy;
+mod layers;
+mod products;
+mod quantized;
+mod quantizers;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use grouped_linear::{DType, Device, Error, Graph, Stream, Tensor};
+
+use self::base::{Base, Data};
+use super::engine::{Answer, Call, Contenders, Engine};
+use super::record::{Check, Quantity};
+use super::task::{Pace, Section, Task};
+use crate::bench::choices::RecipeChoice;
+use crate::bench::suite::Shape;
+
+/// Bytes that are written to empty the L2 cache: this takes a GPU longer than the host needs to queue
+/// a call, so that no launch latency is timed.
+pub const FLUSH_BYTES: usize = 512 << 20;
+
+/// What a section can do.
+trait Work {
+    /// Contenders of a task.
+    fn contenders(&self, task: Task) -> Vec<String>;
+
+    /// Memory for what the task writes, and whatever else it needs before its first call.
+    fn open(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<()>;
+
+    /// Adds one call to the stream.
+    fn run(&mut self, stream: &Stream, task: Task, contender: &str) -> grouped_linear::Result<()>;
+
+    /// Runs it and compares what it computed with FP64.
+    fn check(&mut self, stream: &Stream, task: Task, contender: &str) -> Result<Vec<Check>>;
+}
+
+/// This library on a device.
+pub struct Ours {
+    stream: Stream,
+    flush: Option<Tensor>,
+    data: Data,
+    /// The last shape's operands, which its sections share.
+    base: Option<Base>,
+    work: Option<Box<dyn Work>>,
+    task: Option<Task>,
+    graph: Option<Recorded>,
+    recipes: Vec<RecipeChoice>,
+}
+
+/// A graph of the contender that was replayed last.
+struct Recorded {
+    contender: String,
+    graph: Graph,
+}
+
+impl Ours {
+    /// The library on `device`, which runs what multiplies with one of `recipes`, all if there is none.
+    /// Data depend on `seed` alone. An L2 cache is emptied by writing `flush_bytes`.
+    pub fn new(
+        device: &Device,
+        seed: u64,
+        recipes: &[RecipeChoice],
+        flush_bytes: usize,
+    ) -> Result<Self> {
+        let stream = device.stream()?;
+        let flush = match flush_bytes {
+            0 => None,
+            bytes => Some(Tensor::empty(&stream, &[bytes], DType::U8)?),
+        };
+        let (data, recipes) = (Data::new(seed), recipes.to_vec());
+        let (base, work, task, graph) = (None, None, None, None);
+        Ok(Self { stream, flush, data, base, work, task, graph, recipes })
+    }
+
+    fn wants(&self, recipe: RecipeChoice) -> bool {
+        self.recipes.is_empty() || self.recipes.contains(&recipe)
+    }
+
+    fn build(&mut self, section: Section, shape: &Shape) -> Result<Box<dyn Work>, Error> {
+        if section == Section::Copy {
+            self.base = None;
+            return Ok(Box::new(copy::Copy::new(&self.stream)?));
+        }
+        let base = match self.base.take() {
+            Some(base) if base.shape == *shape => base,
+            former => {
+                drop(former); // before the next is made
+                Base::new(&self.stream, &mut self.data, shape)?
+            }
+        };
+        let base = self.base.insert(base).clone();
+        let (stream, wants) = (&self.stream, |recipe| self.wants(recipe));
+        Ok(match section {
+            Section::Bf16 => Box::new(products::Bf16::new(base)),
+            Section::Fp8 | Section::Mxfp8 | Section::Nvfp4 | Section::Copy => {
+                Box::new(quantized::Quantized::new(stream, base, section, &wants)?)
+            }
+            Section::Quantize => Box::new(quantizers::Quantizers::new(base)),
+            Section::Layer(kind) => {
+                let with_bf16 = self.wants(RecipeChoice::Bf16);
+                Box::new(layers::Layers::new(stream, base, kind, with_bf16)?)
+            }
+        })
+    }
+
+    /// The section's work, with memory for the task.
+    fn open(&mut self, task: Task) -> Result<&mut Box<dyn Work>, Fault> {
+        let Some(work) = &mut self.work else {
+            return Err(Fault::Other(anyhow::anyhow!("no operands are ready")));
+        };
+        if self.task != Some(task) {
+            self.graph = None;
+            self.task = None;
+            work.open(&self.stream, task)?;
+            self.task = Some(task);
+        }
+        Ok(work)
+    }
+
+    fn call(&mut self, call: Call<'_>, pace: Pace) -> Result<f64, Fault> {
+        let Call { task, contender, replay } = call;
+        self.open(task)?;
+        if replay {
+            self.record(task, contender)?;
+        }
+        let Self { stream, flush, work: Some(work), graph, .. } = self else {
+            return Err(Fault::Other(anyhow::anyhow!("no operands are ready")));
+        };
+        let mut once = || match graph {
+            Some(Recorded { graph, .. }) if replay => graph.launch(stream),
+            _ => work.run(stream, task, contender),
+        };
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        match pace {
+            Pace::Single(pause) => {
+                if !pause.is_zero() {
+                    stream.synchronize()?;
+                    std::thread::sleep(pause);
+                }
+                if let Some(flush) = flush {
+                    flush.fill_zero(stream)?;
+                }
+                let start = stream.record()?;
+                once()?;
+                let end = stream.record()?;
+                stream.synchronize()?;
+                Ok(us(start.elapsed_until(&end)?))
+            }
+            Pace::InARow(calls) => {
+                let start = stream.record()?;
+                for _ in 0..calls {
+                    once()?;
+                }
+                let end = stream.record()?;
+                stream.synchronize()?;
+                Ok(us(start.elapsed_until(&end)?) / f64::from(calls))
+            }
+            Pace::Host(calls) => {
+                once()?;
+                stream.synchronize()?;
+                let start = Instant::now();
+                for _ in 0..calls {
+                    once()?;
+                }
+                let time = start.elapsed();
+                stream.synchronize()?;
+                Ok(us(time) / f64::from(calls))
+            }
+        }
+    }
+
+    /// Records a call, unless that was the last thing recorded.
+    fn record(&mut self, task: Task, contender: &str) -> Result<(), Fault> {
+        let known = |recorded: &Recorded| recorded.contender == contender;
+        if self.graph.as_ref().is_some_and(known) {
+            return Ok(());
+        }
+        self.graph = None;
+        let Some(work) = &mut self.work else { return Ok(()) };
+        // Modules are loaded and scratch memory has its size behind a plain call.
+        work.run(&self.stream, task, contender)?;
+        self.stream.synchronize()?;
+        let graph = self.stream.capture(|stream| work.run(stream, task, contender))?;
+        self.graph = Some(Recorded { contender: contender.to_owned(), graph });
+        Ok(())
+    }
+}
+
+impl Engine for Ours {
+    fn prepare(&mut self, section: Section, shape: &Shape) -> Result<Answer<()>> {
+        // Former operands go first, so that two sections never lie in memory together.
+        (self.graph, self.task, self.work) = (None, None, None);
+        match self.build(section, shape) {
+            Ok(work) => {
+                self.work = Some(work);
+                self.stream.synchronize()?;
+                Ok(Answer::Done(()))
+            }
+            Err(error) => refusal(error.into()),
+        }
+    }
+
+    fn contenders(&mut self, task: Task, _quantity: Quantity) -> Result<Contenders> {
+        let work = self.work.as_ref().context("no operands are ready")?;
+        Ok(Contenders { names: work.contenders(task), absent: Vec::new() })
+    }
+
+    fn check(&mut self, call: Call<'_>) -> Result<Answer<Vec<Check>>> {
+        let Call { task, contender, replay } = call;
+        if let Err(error) = self.open(task) {
+            return refusal(error);
+        }
+        let stream = self.stream.clone();
+        if replay {
+            // A replay writes what the call wrote that it was recorded from, and that is checked.
+            return Ok(Answer::Done(Vec::new()));
+        }
+        let Some(work) = &mut self.work else { bail!("no operands are ready") };
+        let outcome = work.run(&stream, task, contender).and_then(|()| stream.synchronize());
+        match outcome {
+            Err(error) => refusal(error.into()),
+            Ok(()) => Ok(Answer::Done(work.check(&stream, task, contender)?)),
+        }
+    }
+
+    fn time(&mut self, call: Call<'_>, pace: Pace) -> Result<Answer<f64>> {
+        match self.call(call, pace) {
+            Ok(us) => Ok(Answer::Done(us)),
+            Err(error) => refusal(error),
+        }
+    }
+}
+
+/// Why something did not run.
+enum Fault {
+    /// The library said so.
+    Library(Error),
+    /// Something else.
+    Other(anyhow::Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Library(error)
+    }
+}
+
+/// What the library cannot do, or has no memory for, is recorded; all else is a failure.
+fn refusal<T>(fault: Fault) -> Result<Answer<T>> {
+    match fault {
+        Fault::Library(error) if error.is_unsupported() || error.is_out_of_memory() => {
+            Ok(Answer::Refused(error.to_string()))
+        }
+        Fault::Library(error) => Err(error.into()),
+        Fault::Other(error) => Err(error),
+    }
+}

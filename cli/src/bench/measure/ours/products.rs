@@ -1,0 +1,147 @@
+//! Products in BF16, and memory for what products write.
+
+use anyhow::Result;
+use grouped_linear::functional::{
+    DgradArgs, FpropArgs, GemmOptions, WgradArgs, dgrad, fprop, wgrad,
+};
+use grouped_linear::{DType, Error, Factor, GroupedTensor, Stream, Tensor};
+
+use super::Work;
+use super::base::Base;
+use super::check::{self, Limits, Output};
+use crate::bench::measure::record::Check;
+use crate::bench::measure::task::Task;
+use crate::bench::model::product::Pass;
+
+/// BF16 keeps 8 bits, so that rounding is off by 2⁻⁹ at most.
+pub const BF16: Limits = Limits { worst: 4e-3, rms: 2.5e-3 };
+/// Sums in FP32 are off by what the tensor cores cut off.
+pub const F32: Limits = Limits { worst: 1e-3, rms: 3e-4 };
+
+/// Calls after which a result is compared: what is added to must be seen to be added to.
+pub fn calls_to_check(pass: Pass) -> u32 {
+    if pass == Pass::Accumulate { 2 } else { 1 }
+}
+
+/// Memory for the result of one pass, the one that was opened last.
+pub enum Results {
+    /// None yet.
+    None,
+    /// Y or dX.
+    Rows(Tensor),
+    /// dW.
+    Groups(GroupedTensor),
+}
+
+impl Results {
+    /// Memory for the result of a pass, in place of that of another.
+    pub fn open(&mut self, stream: &Stream, base: &Base, pass: Pass) -> grouped_linear::Result<()> {
+        *self = Self::None; // what was there goes first
+        let (rows, n, k) = (base.rows(), base.n(), base.k());
+        let groups =
+            |dtype| GroupedTensor::packed(Tensor::zeros(stream, &[base.groups(), n, k], dtype)?);
+        *self = match pass {
+            Pass::Fprop => Self::Rows(Tensor::zeros(stream, &[rows, n], DType::Bf16)?),
+            Pass::Dgrad => Self::Rows(Tensor::zeros(stream, &[rows, k], DType::Bf16)?),
+            Pass::Wgrad => Self::Groups(groups(DType::Bf16)?),
+            Pass::Accumulate => Self::Groups(groups(DType::F32)?),
+        };
+        Ok(())
+    }
+
+    /// As a pass must have written it, cleared before and called [`calls_to_check`] times.
+    pub fn output(&self, pass: Pass) -> Option<Output<'_>> {
+        let times = f64::from(calls_to_check(pass));
+        match self {
+            Self::None => None,
+            Self::Rows(tensor) => Some(Output::Rows(tensor)),
+            Self::Groups(tensor) => Some(Output::Groups(tensor, times)),
+        }
+    }
+
+    /// Zeros.
+    pub fn clear(&mut self, stream: &Stream) -> grouped_linear::Result<()> {
+        match self {
+            Self::None => Ok(()),
+            Self::Rows(tensor) => tensor.fill_zero(stream),
+            Self::Groups(tensor) => match tensor.as_packed() {
+                Some(packed) => packed.clone().fill_zero(stream),
+                None => Err(not_open()), // it was made packed
+            },
+        }
+    }
+}
+
+/// Products in BF16.
+pub struct Bf16 {
+    base: Base,
+    results: Results,
+}
+
+impl Bf16 {
+    /// Over operands of a shape.
+    pub fn new(base: Base) -> Self {
+        Self { base, results: Results::None }
+    }
+
+    fn product(&mut self, stream: &Stream, pass: Pass) -> grouped_linear::Result<()> {
+        let Base { splits, x, dy, w: weights, .. } = &self.base;
+        let options = GemmOptions::default();
+        match (pass, &mut self.results) {
+            (Pass::Fprop, Results::Rows(y)) => {
+                let (bias, bias_row_scales) = (None, None);
+                let args = FpropArgs { x, weights, splits, bias, bias_row_scales, options };
+                fprop(stream, &args, y)
+            }
+            (Pass::Dgrad, Results::Rows(dx)) => {
+                dgrad(stream, &DgradArgs { dy, weights, splits, options }, dx)
+            }
+            (Pass::Wgrad, Results::Groups(dw)) => {
+                wgrad(stream, &WgradArgs { dy, x, splits, options }, dw)
+            }
+            (Pass::Accumulate, Results::Groups(dw)) => {
+                let options = GemmOptions { beta: Factor::Value(1.0), ..options };
+                wgrad(stream, &WgradArgs { dy, x, splits, options }, dw)
+            }
+            _ => Err(not_open()),
+        }
+    }
+}
+
+/// No memory was made for the pass that is asked for.
+pub fn not_open() -> Error {
+    Error::invalid("the task was not opened, so it has no memory for its result")
+}
+
+impl Work for Bf16 {
+    fn contenders(&self, _task: Task) -> Vec<String> {
+        vec!["bf16".to_owned()]
+    }
+
+    fn open(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<()> {
+        match task {
+            Task::Product(pass) => self.results.open(stream, &self.base, pass),
+            _ => Err(not_open()),
+        }
+    }
+
+    fn run(&mut self, stream: &Stream, task: Task, _name: &str) -> grouped_linear::Result<()> {
+        match task {
+            Task::Product(pass) => self.product(stream, pass),
+            _ => Err(not_open()),
+        }
+    }
+
+    fn check(&mut self, stream: &Stream, task: Task, name: &str) -> Result<Vec<Check>> {
+        let Task::Product(pass) = task else { return Ok(Vec::new()) };
+        self.results.clear(stream)?;
+        for _ in 0..calls_to_check(pass) {
+            self.product(stream, pass)?;
+        }
+        stream.synchronize()?;
+        let output = self.results.output(pass).ok_or_else(not_open)?;
+        let errors = check::product(stream, &self.base, pass, &self.base, output)?;
+        let limits = if pass == Pass::Accumulate { F32 } else { BF16 };
+        Ok(vec![errors.check(name.to_owned(), limits)])
+    }
+}

@@ -1,0 +1,477 @@
+"""Peers of grouped-linear on one GPU: torch, and TransformerEngine and DeepGEMM if they are installed.
+
+`grouped-linear bench` starts this, asks for one thing at a time with a line of JSON on standard input,
+and gets a line of JSON back; cli/src/bench/measure/peer.rs lists requests and answers. What a library
+cannot do is answered with the reason, {"refused": …}; what nobody can go on after, {"error": …}.
+
+Data are normal random numbers on the device, weights with a variance of 1 / K, as on the other side.
+"""
+import importlib
+import json
+import os
+import sys
+import time
+
+# Libraries print what they like; answers have a pipe of their own.
+ANSWERS = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)
+
+FLUSH_BYTES = 256 << 20
+COPY_BYTES = 2 << 30
+# Clocks of a microsecond, at the highest clock: `_sleep` counts those of the multiprocessors.
+CYCLES = 1980
+# Launches that the driver takes without waiting for the GPU, with room to spare.
+QUEUE = 800
+
+
+class Refused(Exception):
+    """A library cannot do this."""
+
+
+class Call:
+    """What a contender runs; `launches` is about how many kernels that takes."""
+
+    def __init__(self, run, launches=8):
+        self.run, self.launches = run, launches
+        self.host_us = 1000.0  # of the last call
+
+    def __call__(self):
+        start = time.perf_counter()
+        self.run()
+        self.host_us = (time.perf_counter() - start) * 1e6
+
+
+def normal(*shape, scale=1.0, dtype=None):
+    """Normal numbers; drawn in FP32, a part at a time, so that large tensors leave room for others."""
+    tensor = torch.empty(shape, device="cuda", dtype=dtype or torch.bfloat16)
+    lines = max(1, (256 << 20) // max(1, tensor[:1].numel()))
+    for part in tensor.split(lines):
+        part.copy_(torch.randn(part.shape, device="cuda") * scale)
+    return tensor
+
+
+class Shape:
+    def __init__(self, shape):
+        self.splits, self.n, self.k = shape["splits"], shape["n"], shape["k"]
+        self.groups, self.rows = len(self.splits), sum(self.splits)
+        self.live = [group for group, rows in enumerate(self.splits) if rows]
+        self.ends = torch.tensor(self.splits, device="cuda").cumsum(0).to(torch.int32)
+
+    def x(self, dtype=None):
+        return normal(self.rows, self.k, dtype=dtype)
+
+    def dy(self, dtype=None):
+        return normal(self.rows, self.n, dtype=dtype)
+
+    def w(self, dtype=None):
+        return normal(self.groups, self.n, self.k, scale=self.k**-0.5, dtype=dtype)
+
+
+# A section is a dictionary of tasks, a task one of contenders; each is a function that makes what the
+# contender writes into and returns its Call. Results are made when a task begins and freed behind it.
+
+
+def copy_section(_shape):
+    source = torch.zeros(COPY_BYTES, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return {"copy": {"torch": lambda: Call(lambda: target.copy_(source))}}
+
+
+def loop_over(calls):
+    """One call after the other, as a loop over experts does."""
+
+    def run():
+        for call in calls:
+            call()
+
+    return Call(run, launches=len(calls))
+
+
+def empty(*shape, dtype=None):
+    return torch.empty(shape, device="cuda", dtype=dtype or torch.bfloat16)
+
+
+def grouped_products(shape):
+    """torch._grouped_mm in BF16."""
+    x, w, dy, ends = shape.x(), shape.w(), shape.dy(), shape.ends
+    runs = {
+        "fprop": lambda: torch._grouped_mm(x, w.transpose(1, 2), offs=ends),
+        "dgrad": lambda: torch._grouped_mm(dy, w, offs=ends),
+        "wgrad": lambda: torch._grouped_mm(dy.t(), x, offs=ends),
+    }
+    return (x, w, dy), runs
+
+
+def overwriting(section):
+    """Peers that cannot add to an FP32 gradient are timed with the overwriting product instead."""
+    tasks = section["accumulate"]
+    for name, make in section["wgrad"].items():
+        tasks.setdefault(f"{name}_overwrite", make)
+    return section
+
+
+def bf16_section(shape):
+    (x, w, dy), grouped = grouped_products(shape)
+    xs, dys, live = x.split(shape.splits), dy.split(shape.splits), shape.live
+    tasks = {task: {"torch_grouped": lambda run=run: Call(run)} for task, run in grouped.items()}
+    tasks["accumulate"] = {}
+
+    def loop_fprop():
+        ys = empty(shape.rows, shape.n).split(shape.splits)
+        return loop_over([lambda i=i: torch.mm(xs[i], w[i].t(), out=ys[i]) for i in live])
+
+    def loop_dgrad():
+        dxs = empty(shape.rows, shape.k).split(shape.splits)
+        return loop_over([lambda i=i: torch.mm(dys[i], w[i], out=dxs[i]) for i in live])
+
+    def loop_wgrad():
+        dw = empty(shape.groups, shape.n, shape.k)
+        return loop_over([lambda i=i: torch.mm(dys[i].t(), xs[i], out=dw[i]) for i in live])
+
+    def loop_accumulate():
+        dw = torch.zeros(shape.groups, shape.n, shape.k, device="cuda")
+
+        def add(i):
+            torch.addmm(dw[i], dys[i].t(), xs[i], out_dtype=torch.float32, out=dw[i])
+
+        return loop_over([lambda i=i: add(i) for i in live])
+
+    tasks["fprop"] |= {"cublas_loop": loop_fprop, "dense": lambda: Call(lambda: torch.mm(x, w[0].t()))}
+    tasks["dgrad"] |= {"cublas_loop": loop_dgrad, "dense": lambda: Call(lambda: torch.mm(dy, w[0]))}
+    tasks["wgrad"] |= {"cublas_loop": loop_wgrad, "dense": lambda: Call(lambda: torch.mm(dy.t(), x))}
+    overwriting(tasks)
+    tasks["accumulate"]["cublas_loop"] = loop_accumulate
+    if "deep_gemm" in LIBRARIES:
+        deepgemm_bf16(tasks, shape, x, w, dy)
+    return tasks
+
+
+def fp8_section(shape):
+    """Rowwise scales in grouped products, one scale in dense ones; every operand is E4M3."""
+    e4m3 = torch.float8_e4m3fn
+    x, w, dy, ends = shape.x(e4m3), shape.w(e4m3), shape.dy(e4m3), shape.ends
+    groups, rows, n, k = shape.groups, shape.rows, shape.n, shape.k
+    # Operands run along the reduction: n in dgrad, rows in wgrad.
+    wt = torch.empty(groups, k, n, device="cuda", dtype=e4m3)
+    for group in range(groups):
+        wt[group].copy_(w[group].t())
+    xt, dyt = x.t().contiguous(), dy.t().contiguous()
+    one = torch.ones((), device="cuda")
+
+    def ones(*lengths):
+        return torch.ones(lengths, device="cuda")
+
+    def grouped(a, b, scales, fast, rows_reduced=False):
+        def make():
+            if rows_reduced and any(rows % 16 for rows in shape.splits):
+                raise Refused("torch wants the rows of every expert to be a multiple of 16 in wgrad")
+            (sa, sb), options = scales, {"out_dtype": torch.bfloat16, "use_fast_accum": fast}
+            return Call(lambda: torch._scaled_grouped_mm(a, b, sa, sb, offs=ends, **options))
+
+        return make
+
+    def dense(a, b, fast):
+        options = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16, "use_fast_accum": fast}
+        return lambda: Call(lambda: torch._scaled_mm(a, b.t(), **options))
+
+    operands = {
+        "fprop": ((x, w.transpose(1, 2), (ones(rows), ones(groups, n))), (x, w[0])),
+        "dgrad": ((dy, wt.transpose(1, 2), (ones(rows), ones(groups, k))), (dy, wt[0])),
+        "wgrad": ((dyt, xt.t(), (ones(groups * n), ones(groups * k)), True), (dyt, xt)),
+    }
+    tasks = {"accumulate": {}}
+    for task, ((a, b, scales, *reduced), matrices) in operands.items():
+        tasks[task] = {
+            "torch_scaled_grouped_fast": grouped(a, b, scales, True, *reduced),
+            "torch_scaled_grouped": grouped(a, b, scales, False, *reduced),
+            "dense_fast": dense(*matrices, True),
+            "dense": dense(*matrices, False),
+        }
+    overwriting(tasks)
+    if "deep_gemm" in LIBRARIES:
+        deepgemm_fp8(tasks, shape)
+    return tasks
+
+
+def micro_section(shape):
+    """Hopper's tensor cores multiply neither format, so the peer is BF16."""
+    _, grouped = grouped_products(shape)
+    tasks = {task: {"torch_grouped_bf16": lambda run=run: Call(run)} for task, run in grouped.items()}
+    tasks["accumulate"] = {}
+    return overwriting(tasks)
+
+
+def layer_section(kind):
+    def section(shape):
+        (x, _, dy), grouped = grouped_products(shape)
+        calls = list(grouped.values())
+        tasks = {
+            "forward": {"torch_grouped_bf16": lambda: Call(calls[0])},
+            "layer": {"torch_grouped_bf16": lambda: loop_over(calls)},
+        }
+        if "transformer_engine" in LIBRARIES:
+            for task in tasks:
+                make = lambda task=task: transformer_engine(kind, shape, x, dy, task == "layer")
+                tasks[task]["transformer_engine"] = make
+        return tasks
+
+    return section
+
+
+def transformer_engine(kind, shape, x, dy, backward):
+    """TransformerEngine's GroupedLinear, weights quantized in every call."""
+    te = LIBRARIES["transformer_engine"]
+    recipes = importlib.import_module("transformer_engine.common.recipe")
+    names = {"current": "Float8CurrentScaling", "block": "Float8BlockScaling", "mxfp8": "MXFP8BlockScaling"}
+    names["nvfp4"] = "NVFP4BlockScaling"
+    layer = te.GroupedLinear(shape.groups, shape.k, shape.n, bias=False, params_dtype=torch.bfloat16)
+    recipe = getattr(recipes, names[kind])() if kind in names else None
+    x = x.detach().clone().requires_grad_(backward)
+
+    def precision():
+        if hasattr(te, "autocast"):
+            return te.autocast(enabled=recipe is not None, recipe=recipe)
+        return te.fp8_autocast(enabled=recipe is not None, fp8_recipe=recipe)
+
+    def run():
+        with precision():
+            y = layer(x, shape.splits)
+        if backward:
+            x.grad = None
+            for parameter in layer.parameters():
+                parameter.grad = None
+            y.backward(dy)
+
+    return Call(run, launches=QUEUE // 4)
+
+
+def padded(shape, *tensors):
+    """Rows of each expert up to a multiple of 128, and the expert of each row, as DeepGEMM wants it."""
+    lengths = [-(-rows // 128) * 128 for rows in shape.splits]
+    experts = torch.full((sum(lengths),), -1, dtype=torch.int32, device="cuda")
+    copies = [torch.zeros(sum(lengths), t.shape[1], dtype=t.dtype, device="cuda") for t in tensors]
+    start = begin = 0
+    for group, (rows, length) in enumerate(zip(shape.splits, lengths)):
+        experts[start : start + rows] = group
+        for tensor, copy in zip(tensors, copies):
+            copy[start : start + rows] = tensor[begin : begin + rows]
+        start, begin = start + length, begin + rows
+    return lengths, experts, copies
+
+
+def deepgemm_bf16(tasks, shape, x, w, dy):
+    deep_gemm = LIBRARIES["deep_gemm"]
+
+    def fprop():
+        lengths, experts, (rows,) = padded(shape, x)
+        y = empty(sum(lengths), shape.n)
+        return Call(lambda: deep_gemm.m_grouped_bf16_gemm_nt_contiguous(rows, w, y, experts))
+
+    def dgrad():
+        lengths, experts, (rows,) = padded(shape, dy)
+        dx = empty(sum(lengths), shape.k)
+        return Call(lambda: deep_gemm.m_grouped_bf16_gemm_nn_contiguous(rows, w, dx, experts))
+
+    def accumulate():
+        lengths, _, (left, right) = padded(shape, dy, x)
+        counts = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+        dw = torch.zeros(shape.groups, shape.n, shape.k, device="cuda")
+        run = deep_gemm.k_grouped_bf16_gemm_tn_contiguous
+        return Call(lambda: run(left, right, dw, lengths, counts, dw))
+
+    tasks["fprop"]["deepgemm"] = fprop
+    tasks["dgrad"]["deepgemm"] = dgrad
+    tasks["wgrad"]["deepgemm"] = cannot("DeepGEMM's gradient of weights accumulates: see accumulate")
+    tasks["accumulate"]["deepgemm"] = accumulate
+
+
+def deepgemm_fp8(tasks, shape):
+    deep_gemm = LIBRARIES["deep_gemm"]
+
+    def product(tokens, weights, width):
+        def make():
+            utils = importlib.import_module("deep_gemm.utils")
+            lengths, experts, (rows,) = padded(shape, tokens())
+            a, sa = utils.per_token_cast_to_fp8(rows, use_ue8m0=False)
+            blocks = [utils.per_block_cast_to_fp8(matrix, use_ue8m0=False) for matrix in weights()]
+            b, sb = (torch.stack(part) for part in zip(*blocks))
+            sa = deep_gemm.get_mn_major_tma_aligned_tensor(sa)
+            result = empty(sum(lengths), width)
+            run, options = deep_gemm.m_grouped_fp8_gemm_nt_contiguous, {"disable_ue8m0_cast": True}
+            return Call(lambda: run((a, sa), (b, sb), result, experts, **options))
+
+        return make
+
+    def transposed():
+        return (matrix.t().contiguous() for matrix in shape.w())
+
+    tasks["fprop"]["deepgemm"] = product(shape.x, shape.w, shape.n)
+    tasks["dgrad"]["deepgemm"] = product(shape.dy, transposed, shape.k)
+    reason = "DeepGEMM's FP8 gradient of weights is not timed: experts of 128 rows come out wrong in it"
+    tasks["wgrad"]["deepgemm"] = tasks["accumulate"]["deepgemm"] = cannot(reason)
+
+
+def cannot(reason):
+    def make():
+        raise Refused(reason)
+
+    return make
+
+
+SECTIONS = {
+    "copy": copy_section,
+    "bf16": bf16_section,
+    "fp8": fp8_section,
+    "mxfp8": micro_section,
+    "nvfp4": micro_section,
+    "quantize": lambda _shape: {},
+    **{f"layer.{kind}": layer_section(kind) for kind in ("bf16", "current", "block", "mxfp8", "nvfp4")},
+}
+
+
+class Peer:
+    def __init__(self):
+        self.tasks = {}
+        self.task = None
+        self.calls = {}
+        self.flush = None
+
+    def hello(self, request):
+        global torch, LIBRARIES
+        try:
+            import torch
+        except ImportError as error:
+            return {"error": f"torch cannot be imported: {error}"}
+        if not torch.cuda.is_available():
+            return {"error": "torch finds no GPU"}
+        torch.manual_seed(request["seed"] % (1 << 63))
+        self.flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        versions = {"torch": torch.__version__, "python": sys.version.split()[0]}
+        versions["cuda of torch"] = str(torch.version.cuda)
+        absent, LIBRARIES = {}, {}
+        for name, module in (("deep_gemm", "deep_gemm"), ("transformer_engine", "transformer_engine.pytorch")):
+            try:
+                LIBRARIES[name] = importlib.import_module(module)
+                versions[name] = str(getattr(importlib.import_module(name), "__version__", "unknown"))
+            except Exception as error:  # a library that is there but broken is as good as none
+                absent[name] = first_line(error)
+        if not hasattr(torch, "_grouped_mm"):
+            absent["torch_grouped"] = "this torch has no _grouped_mm"
+        absent["cublas_grouped"] = "torch has no function that calls cuBLAS's grouped product"
+        return {"about": {"versions": versions, "absent": absent}}
+
+    def warm(self, request):
+        a = normal(8192, 8192)
+        end = time.time() + request["seconds"]
+        while time.time() < end:
+            for _ in range(20):
+                a @ a
+            torch.cuda.synchronize()
+        return {"ok": True}
+
+    def prepare(self, request):
+        self.tasks, self.task, self.calls = {}, None, {}
+        torch.cuda.empty_cache()
+        make = SECTIONS[request["section"]]
+        self.tasks = make(None if request["section"] == "copy" else Shape(request["shape"]))
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        return {"ok": True}
+
+    def list(self, request):
+        return {"names": list(self.tasks.get(request["task"], {}))}
+
+    def time(self, request):
+        task, contender, replay = request["task"], request["contender"], request["replay"]
+        if task != self.task:
+            self.task, self.calls = task, {}
+            torch.cuda.empty_cache()
+        if (contender, replay) not in self.calls:
+            make = self.tasks[task][contender]
+            self.calls[contender, replay] = recorded(make()) if replay else make()
+        return {"us": measured(self.calls[contender, replay], request["pace"], self.flush)}
+
+
+def recorded(call):
+    """The same as a graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return Call(graph.replay, launches=1)
+
+
+def measured(call, pace, flush):
+    """Microseconds of a call."""
+    if "host" in pace:
+        calls = max(1, min(pace["host"], QUEUE // call.launches))
+        call()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            call.run()
+        taken = time.perf_counter() - start
+        torch.cuda.synchronize()
+        return taken * 1e6 / calls
+    calls = pace.get("in_a_row", 1)
+    if "single" in pace:
+        pause, asleep = pace["single"]["pause_us"], pace["single"]["asleep"]
+        if pause and asleep == "kernel":
+            torch.cuda._sleep(pause * CYCLES)
+        else:
+            if pause:
+                torch.cuda.synchronize()
+                time.sleep(pause / 1e6)
+            flush.zero_()
+            # Hides the launches of the call; ours needs as long for its flush.
+            torch.cuda._sleep(int(CYCLES * (100 + 2 * call.host_us)))
+    start, end = torch.cuda.Event(True), torch.cuda.Event(True)
+    start.record()
+    for _ in range(calls):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) * 1e3 / calls
+
+
+def first_line(error):
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
+
+
+def answer(peer, request):
+    handler = getattr(peer, request["do"], None)
+    if handler is None or request["do"].startswith("_"):
+        return {"error": f"unknown request `{request['do']}`"}
+    try:
+        return handler(request)
+    except Refused as refusal:
+        return {"refused": str(refusal)}
+    except Exception as error:  # refusals of libraries have many types
+        reason = first_line(error)
+    try:
+        # Tracebacks hold what the call had allocated; they are gone here.
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    except Exception as error:
+        return {"error": f"{reason}; the GPU cannot be used any more: {first_line(error)}"}
+    return {"refused": reason}
+
+
+def main():
+    peer = Peer()
+    for line in sys.stdin:
+        try:
+            reply = answer(peer, json.loads(line))
+        except Exception as error:
+            reply = {"error": first_line(error)}
+        print(json.dumps(reply), file=ANSWERS, flush=True)
+
+
+if __name__ == "__main__":
+    main()

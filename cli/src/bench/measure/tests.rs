@@ -1,0 +1,311 @@
+//! The conductor over the CPU as an engine, over engines made for a test, and over peers that are
+//! scripts.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+use grouped_linear::Device;
+
+use super::conductor::{self, Side, Turns};
+use super::engine::{Answer, Call, Contenders, Engine};
+use super::ours::Ours;
+use super::peer::{Peer, Rest, SCRIPT};
+use super::record::{Check, Quantity, Refused};
+use super::task::{CasePlan, Pace, Section, Task, Wanted};
+use crate::bench::choices::RecipeChoice;
+use crate::bench::model::product::Pass;
+use crate::bench::suite::{OwnShape, SEED, Shape};
+
+const TURNS: Turns =
+    Turns { rounds: 3, warm_up: 1, turns: true, pace: Pace::Single(Duration::ZERO) };
+const FPROP: CasePlan =
+    CasePlan { task: Task::Product(Pass::Fprop), quantity: Quantity::Gpu, replay: false };
+
+fn shape(text: &str) -> Shape {
+    text.parse::<OwnShape>().unwrap().shape(0, SEED).unwrap()
+}
+
+fn everything() -> Vec<(Section, Vec<CasePlan>)> {
+    Wanted { levels: &[], pass: &|_| true, recipe: &|_| true }.plan()
+}
+
+/// Every section and task, compared with FP64 and timed, on the CPU; it records no graphs.
+#[test]
+fn the_cpu_can_be_an_engine() {
+    let mut ours = Ours::new(&Device::cpu(), 5, &[], 0).unwrap();
+    let shape = shape("5,150,128,64,70:0:1:30:49");
+    let (mut timed, mut refused) = (0, 0);
+    for (section, cases) in everything() {
+        assert_eq!(ours.prepare(section, &shape).unwrap(), Answer::Done(()), "{section:?}");
+        for case in cases {
+            let mut sides = [Side { engine: &mut ours, ours: true }];
+            let pace = match case.quantity {
+                Quantity::Gpu => Pace::InARow(1),
+                Quantity::Host => Pace::Host(1),
+            };
+            let turns = Turns { rounds: 1, warm_up: 0, turns: false, pace };
+            let outcome = conductor::run(&mut sides, case, turns)
+                .unwrap_or_else(|error| panic!("{section:?} {case:?}: {error:#}"));
+            let mixed = case.task.name().starts_with("hadamard") && outcome.checks.is_empty();
+            assert!(!outcome.checks.is_empty() || mixed, "{case:?}");
+            assert!(outcome.times.iter().all(|times| times.us > 0.0 && times.ours));
+            for refusal in &outcome.refused {
+                assert!(case.replay && refusal.reason.contains("cannot record"), "{refusal:?}");
+            }
+            timed += outcome.times.len();
+            refused += outcome.refused.len();
+        }
+    }
+    // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; 26 quantizers; a
+    // forward of one layer alone and of four beside BF16, a layer of five beside BF16 or products, each
+    // for two quantities, plain and beside replays.
+    assert_eq!((timed, refused), (2 * (4 + 9 + 8) + 26 + (9 + 10) * 4, (9 + 10) * 2));
+}
+
+#[test]
+fn a_recipe_that_was_not_asked_for_is_not_run() {
+    let shape = shape("2,40,32,32,bal");
+    let mut ours = Ours::new(&Device::cpu(), 5, &[RecipeChoice::Fp8Block], 0).unwrap();
+    ours.prepare(Section::Fp8, &shape).unwrap();
+    let Contenders { names, .. } = ours.contenders(FPROP.task, Quantity::Gpu).unwrap();
+    assert_eq!(names, ["fp8-block"]);
+    let plan =
+        Wanted { levels: &[], pass: &|_| true, recipe: &|recipe| recipe == RecipeChoice::Fp8Block }
+            .plan();
+    let sections: Vec<String> = plan.iter().map(|(section, _)| section.name()).collect();
+    assert_eq!(sections, ["fp8", "quantize", "layer.block"]);
+}
+
+/// An engine whose contenders take as long as their place in a list says, and which notes who was called.
+#[derive(Default)]
+struct Scripted {
+    names: Vec<&'static str>,
+    us: f64,
+    worst: f64,
+    calls: Vec<String>,
+    refuses_at: Option<usize>,
+}
+
+impl Engine for Scripted {
+    fn prepare(&mut self, _section: Section, _shape: &Shape) -> Result<Answer<()>> {
+        Ok(Answer::Done(()))
+    }
+
+    fn contenders(&mut self, _task: Task, _quantity: Quantity) -> Result<Contenders> {
+        let (name, reason) = ("absent".to_owned(), "not installed".to_owned());
+        let names = self.names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Contenders { names, absent: vec![Refused { name, reason }] })
+    }
+
+    fn check(&mut self, call: Call<'_>) -> Result<Answer<Vec<Check>>> {
+        let name = call.contender.to_owned();
+        let (worst_limit, rms_limit, rms) = (0.5, 0.5, 0.0);
+        let worst = self.worst;
+        Ok(Answer::Done(vec![Check { name, samples: 1, worst, worst_limit, rms, rms_limit }]))
+    }
+
+    fn time(&mut self, call: Call<'_>, _pace: Pace) -> Result<Answer<f64>> {
+        self.calls.push(call.contender.to_owned());
+        if self.refuses_at == Some(self.calls.len()) {
+            return Ok(Answer::Refused("no more".to_owned()));
+        }
+        self.us += 1.0;
+        Ok(Answer::Done(self.us))
+    }
+}
+
+#[test]
+fn contenders_take_turns_and_the_second_call_counts() {
+    let mut ours = Scripted { names: vec!["a", "b"], ..Scripted::default() };
+    let mut other = Scripted { names: vec!["c"], us: 100.0, ..Scripted::default() };
+    let mut sides =
+        [Side { engine: &mut ours, ours: true }, Side { engine: &mut other, ours: false }];
+    let outcome = conductor::run(&mut sides, FPROP, TURNS).unwrap();
+    let times: Vec<_> =
+        outcome.times.iter().map(|t| (t.name.as_str(), t.ours, t.us, t.min, t.max)).collect();
+    // Calls of a and b count on: a is called as the 1st, 2nd, 5th, 6th, 9th, …, of which the 6th, 10th
+    // and 14th count; the round before them does not.
+    assert_eq!(
+        times,
+        [
+            ("a", true, 10.0, 6.0, 14.0),
+            ("b", true, 12.0, 8.0, 16.0),
+            ("c", false, 106.0, 104.0, 108.0)
+        ]
+    );
+    assert_eq!(outcome.checks.len(), 2);
+    assert_eq!(outcome.refused.len(), 2);
+    assert_eq!(outcome.refused[0].reason, "not installed");
+    assert_eq!(ours.calls.concat(), "aabb".repeat(4));
+
+    let mut alone = Scripted { names: vec!["a", "b"], ..Scripted::default() };
+    let mut sides = [Side { engine: &mut alone, ours: true }];
+    conductor::run(&mut sides, FPROP, Turns { turns: false, ..TURNS }).unwrap();
+    assert_eq!(alone.calls.concat(), "aaaabbbb");
+}
+
+#[test]
+fn a_contender_that_refuses_is_left_out_with_its_reason() {
+    let mut ours = Scripted { names: vec!["a", "b"], refuses_at: Some(5), ..Scripted::default() };
+    let mut sides = [Side { engine: &mut ours, ours: true }];
+    let outcome = conductor::run(&mut sides, FPROP, TURNS).unwrap();
+    assert_eq!(outcome.times.iter().map(|times| times.name.as_str()).collect::<String>(), "b");
+    assert!(
+        outcome.refused.iter().any(|r| (r.name.as_str(), r.reason.as_str()) == ("a", "no more"))
+    );
+    assert_eq!(ours.calls.concat(), "aabbabbbbbb");
+}
+
+#[test]
+fn a_wrong_result_ends_the_run_with_its_name() {
+    for worst in [0.6, f64::NAN, f64::INFINITY] {
+        let mut ours = Scripted { names: vec!["a", "b"], worst, ..Scripted::default() };
+        let mut sides = [Side { engine: &mut ours, ours: true }];
+        let error = conductor::run(&mut sides, FPROP, TURNS).unwrap_err().to_string();
+        assert!(error.starts_with("a is wrong"), "{error}");
+        assert!(ours.calls.is_empty());
+    }
+    // Nobody's results are judged but ours.
+    let mut peer = Scripted { names: vec!["a"], worst: 0.6, ..Scripted::default() };
+    let mut sides = [Side { engine: &mut peer, ours: false }];
+    assert!(conductor::run(&mut sides, FPROP, TURNS).unwrap().checks.is_empty());
+}
+
+/// A peer that answers lines by their kind.
+fn shell_peer(time: &str) -> Result<Peer> {
+    let script = format!(
+        r#"while read -r line; do case $line in
+            *'"do":"hello"'*) echo '{{"about": {{"versions": {{"torch": "9"}}, "absent": {{"x": "no"}}}}}}';;
+            *'"do":"prepare"'*) echo '{{"ok": true}}';;
+            *'"do":"list"'*) echo '{{"names": ["p", "q"], "absent": {{"r": "not here"}}}}';;
+            *'"contender":"q"'*) echo '{{"refused": "q cannot"}}';;
+            *'"do":"time"'*) {time};;
+            *) echo '{{"error": "what?"}}';;
+        esac; done"#
+    );
+    Peer::start(Command::new("sh").arg("-c").arg(script), Rest::Host)
+}
+
+#[test]
+fn a_peer_answers_over_its_pipe() {
+    let mut peer = shell_peer(r#"echo '{"us": 12.5}'"#).unwrap();
+    let about = peer.hello(1).unwrap();
+    assert_eq!((about.versions["torch"].as_str(), about.absent["x"].as_str()), ("9", "no"));
+    assert!(format!("{:#}", peer.warm(1.0).unwrap_err()).contains("what?"));
+    assert_eq!(peer.prepare(Section::Bf16, &shape("2,4,8,8,bal")).unwrap(), Answer::Done(()));
+    let mut ours = Scripted { names: vec!["a"], ..Scripted::default() };
+    let mut sides =
+        [Side { engine: &mut ours, ours: true }, Side { engine: &mut peer, ours: false }];
+    let outcome = conductor::run(&mut sides, FPROP, TURNS).unwrap();
+    let names: Vec<&str> = outcome.times.iter().map(|times| times.name.as_str()).collect();
+    assert_eq!(names, ["a", "p"]);
+    assert_eq!(outcome.times[1].us, 12.5);
+    let reasons: Vec<&str> = outcome.refused.iter().map(|own| own.reason.as_str()).collect();
+    assert_eq!(reasons, ["not installed", "not here", "q cannot"]);
+}
+
+#[test]
+fn answers_that_are_none_end_the_run() {
+    for (time, reason) in [
+        (r#"echo '{"error": "the GPU is gone"}'"#, "the GPU is gone"),
+        ("echo twelve", "`twelve` is no answer"),
+        (r#"echo '{"us": 0}'"#, "without a time"),
+        (r#"echo '{"ok": true}'"#, "without a time"),
+        (r#"echo '{"use": 12.5}'"#, "unknown field"),
+        ("exit 3", "the peer ended (exit status: 3)"),
+    ] {
+        let mut peer = shell_peer(time).unwrap();
+        let mut sides = [Side { engine: &mut peer, ours: false }];
+        let error = format!("{:#}", conductor::run(&mut sides, FPROP, TURNS).unwrap_err());
+        assert!(error.starts_with("timing p") && error.contains(reason), "{time}: {error}");
+    }
+    let missing = Peer::start(&mut Command::new("/nonexistent/python"), Rest::Host);
+    assert!(format!("{:#}", missing.err().unwrap()).contains("could not start"));
+}
+
+/// The script of the project over a module that says yes to everything in place of torch.
+fn python_peer(folder: &Path) -> Result<Peer> {
+    let mut command = Command::new("python3");
+    command.args(["-u", "-c", SCRIPT]).env("PYTHONPATH", folder);
+    Peer::start(&mut command, Rest::Host)
+}
+
+/// `Mock` takes every call, so this finds what is wrong with the script itself.
+const FAKE_TORCH: &str = r#"
+import sys
+from unittest.mock import MagicMock
+
+class Tensor(MagicMock):
+    def split(self, parts):
+        return [Tensor() for _ in range(len(parts) if isinstance(parts, list) else 1)]
+    def __getitem__(self, key):
+        return Tensor()
+    def numel(self):
+        return 64
+
+torch = MagicMock(name="torch")
+torch.__version__ = "0.fake"
+torch.version.cuda = "0.0"
+torch.cuda.Event.return_value.elapsed_time.return_value = 0.25
+torch.empty.side_effect = torch.randn.side_effect = lambda *a, **k: Tensor()
+torch.ones.side_effect = torch.zeros.side_effect = torch.empty.side_effect
+def refuse(*a, **k):
+    raise RuntimeError("mm is out\nof order")
+torch.addmm.side_effect = refuse
+sys.modules["torch"] = torch
+"#;
+
+#[test]
+fn the_script_of_the_project_answers_all_that_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("torch.py"), FAKE_TORCH).unwrap();
+    let mut peer = python_peer(folder.path()).unwrap();
+    let about = peer.hello(SEED).unwrap();
+    assert_eq!(about.versions["torch"], "0.fake");
+    for name in ["deep_gemm", "transformer_engine", "cublas_grouped"] {
+        assert!(about.absent.contains_key(name), "{about:?}");
+    }
+    peer.warm(0.0).unwrap();
+    let shape = shape("3,40,32,16,24:0:16");
+    let copy = CasePlan { task: Task::Copy, ..FPROP };
+    let mut plan = everything();
+    plan.push((Section::Copy, vec![copy]));
+    let mut timed = 0;
+    let mut refusals = Vec::new();
+    for (section, cases) in plan {
+        assert_eq!(peer.prepare(section, &shape).unwrap(), Answer::Done(()), "{section:?}");
+        for case in cases {
+            let pace = match case.quantity {
+                Quantity::Gpu => Pace::Single(Duration::from_micros(10)),
+                Quantity::Host => Pace::Host(3),
+            };
+            let turns = Turns { rounds: 1, warm_up: 0, turns: true, pace };
+            let mut sides = [Side { engine: &mut peer, ours: false }];
+            let outcome = conductor::run(&mut sides, case, turns).unwrap();
+            if case.quantity == Quantity::Gpu {
+                assert!(outcome.times.iter().all(|times| times.us == 250.0));
+            }
+            timed += outcome.times.len();
+            refusals.extend(outcome.refused);
+        }
+    }
+    // BF16: grouped, loop and dense in three passes and, overwriting, in the fourth; FP8: grouped and
+    // dense, fast and not, where grouped products of 24 and 16 rows are refused in two passes; MXFP8 and
+    // NVFP4: grouped. Layers: grouped, in five sections, two tasks, two quantities, plain and beside
+    // replays. A copy.
+    assert_eq!(timed, 2 * (4 * 3 + 4 * 4 - 2 * 2 + 2 * 4) + 5 * 2 * 2 * 3 + 1);
+    // The loop that adds is refused by the module itself.
+    let reasons: Vec<&str> = refusals.iter().map(|own| own.reason.as_str()).collect();
+    assert!(reasons.contains(&"RuntimeError: mm is out"), "{refusals:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("multiple of 16")), "{refusals:?}");
+}
+
+#[test]
+fn without_torch_the_script_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("torch.py"), "raise ImportError('no torch here')").unwrap();
+    let error = python_peer(folder.path()).unwrap().hello(1).unwrap_err();
+    assert!(format!("{error:#}").contains("torch cannot be imported: no torch here"), "{error:#}");
+}
