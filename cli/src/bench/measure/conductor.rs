@@ -42,6 +42,13 @@ pub struct Side<'a> {
     pub ours: bool,
 }
 
+impl Check {
+    /// Whether the result is right. Errors that are no numbers are not.
+    fn passes(&self) -> bool {
+        self.worst <= self.worst_limit && self.rms <= self.rms_limit && self.samples > 0
+    }
+}
+
 struct Contender {
     side: usize,
     name: String,

@@ -63,8 +63,8 @@ class Shape:
     def dy(self, dtype=None):
         return normal(self.rows, self.n, dtype=dtype)
 
-    def w(self, dtype=None):
-        return normal(self.groups, self.n, self.k, scale=self.k**-0.5, dtype=dtype)
+    def w(self):
+        return normal(self.groups, self.n, self.k, scale=self.k**-0.5)
 
 
 # A section is a dictionary of tasks, a task one of contenders; each is a function that makes what the
@@ -149,8 +149,9 @@ def bf16_section(shape):
 def fp8_section(shape):
     """Rowwise scales in grouped products, one scale in dense ones; every operand is E4M3."""
     e4m3 = torch.float8_e4m3fn
-    x, w, dy, ends = shape.x(e4m3), shape.w(e4m3), shape.dy(e4m3), shape.ends
     groups, rows, n, k = shape.groups, shape.rows, shape.n, shape.k
+    x, dy, ends = shape.x(e4m3), shape.dy(e4m3), shape.ends
+    w = normal(groups, n, k, dtype=e4m3)  # as large as scaled numbers are
     # Operands run along the reduction: n in dgrad, rows in wgrad.
     wt = torch.empty(groups, k, n, device="cuda", dtype=e4m3)
     for group in range(groups):
@@ -409,9 +410,14 @@ def recorded(call):
 def measured(call, pace, flush):
     """Microseconds of a call."""
     if "host" in pace:
-        calls = max(1, min(pace["host"], QUEUE // call.launches))
+        start, end = torch.cuda.Event(True), torch.cuda.Event(True)
+        start.record()
         call()
-        torch.cuda.synchronize()
+        end.record()
+        end.synchronize()
+        # As on the other side: what the GPU needs 20 ms for, but no more than its queue takes.
+        calls = min(pace["host"], max(5, int(20 / max(start.elapsed_time(end), 0.001))))
+        calls = max(1, min(calls, QUEUE // call.launches))
         start = time.perf_counter()
         for _ in range(calls):
             call.run()
@@ -429,7 +435,7 @@ def measured(call, pace, flush):
                 time.sleep(pause / 1e6)
             flush.zero_()
             # Hides the launches of the call; ours needs as long for its flush.
-            torch.cuda._sleep(int(CYCLES * (100 + 2 * call.host_us)))
+            torch.cuda._sleep(int(CYCLES * (100 + 2 * min(call.host_us, 20000))))
     start, end = torch.cuda.Event(True), torch.cuda.Event(True)
     start.record()
     for _ in range(calls):

@@ -71,7 +71,7 @@ pub struct Settings {
     pub in_a_row: Option<u32>,
     /// Whether contenders take turns.
     pub turns: bool,
-    /// Calls of which host time is the mean.
+    /// Calls of which host time is the mean, at most.
     pub host_calls: u32,
 }
 
@@ -164,11 +164,4 @@ pub struct Check {
     pub rms: f64,
     /// What that may be.
     pub rms_limit: f64,
-}
-
-impl Check {
-    /// Whether the result is right. Errors that are no numbers are not.
-    pub fn passes(&self) -> bool {
-        self.worst <= self.worst_limit && self.rms <= self.rms_limit && self.samples > 0
-    }
 }

@@ -24,6 +24,11 @@ use crate::bench::suite::Shape;
 /// a call, so that no launch latency is timed.
 pub const FLUSH_BYTES: usize = 512 << 20;
 
+/// What the GPU may take for calls of which the host's time is measured.
+const HOST_TIME: Duration = Duration::from_millis(20);
+/// Calls that are timed however long they take.
+const LEAST_HOST_CALLS: u32 = 5;
+
 /// What a section can do.
 trait Work {
     /// Contenders of a task.
@@ -48,11 +53,12 @@ pub struct Ours {
     base: Option<Base>,
     work: Option<Box<dyn Work>>,
     task: Option<Task>,
-    graph: Option<Recorded>,
+    /// Those of the task that have been replayed.
+    graphs: Vec<Recorded>,
     recipes: Vec<RecipeChoice>,
 }
 
-/// A graph of the contender that was replayed last.
+/// A contender's graph.
 struct Recorded {
     contender: String,
     graph: Graph,
@@ -73,8 +79,8 @@ impl Ours {
             bytes => Some(Tensor::empty(&stream, &[bytes], DType::U8)?),
         };
         let (data, recipes) = (Data::new(seed), recipes.to_vec());
-        let (base, work, task, graph) = (None, None, None, None);
-        Ok(Self { stream, flush, data, base, work, task, graph, recipes })
+        let (base, work, task, graphs) = (None, None, None, Vec::new());
+        Ok(Self { stream, flush, data, base, work, task, graphs, recipes })
     }
 
     fn wants(&self, recipe: RecipeChoice) -> bool {
@@ -114,7 +120,7 @@ impl Ours {
             return Err(Fault::Other(anyhow::anyhow!("no operands are ready")));
         };
         if self.task != Some(task) {
-            self.graph = None;
+            self.graphs.clear();
             self.task = None;
             work.open(&self.stream, task)?;
             self.task = Some(task);
@@ -128,12 +134,13 @@ impl Ours {
         if replay {
             self.record(task, contender)?;
         }
-        let Self { stream, flush, work: Some(work), graph, .. } = self else {
+        let Self { stream, flush, work: Some(work), graphs, .. } = self else {
             return Err(Fault::Other(anyhow::anyhow!("no operands are ready")));
         };
+        let graph = graphs.iter().find(|own| replay && own.contender == contender);
         let mut once = || match graph {
-            Some(Recorded { graph, .. }) if replay => graph.launch(stream),
-            _ => work.run(stream, task, contender),
+            Some(Recorded { graph, .. }) => graph.launch(stream),
+            None => work.run(stream, task, contender),
         };
         let us = |time: Duration| time.as_secs_f64() * 1e6;
         match pace {
@@ -161,8 +168,13 @@ impl Ours {
                 Ok(us(start.elapsed_until(&end)?) / f64::from(calls))
             }
             Pace::Host(calls) => {
+                let start = stream.record()?;
                 once()?;
+                let end = stream.record()?;
                 stream.synchronize()?;
+                // A few milliseconds are enough: the GPU has to work through all calls.
+                let fit = HOST_TIME.as_secs_f64() / start.elapsed_until(&end)?.as_secs_f64();
+                let calls = calls.min((fit as u32).max(LEAST_HOST_CALLS));
                 let start = Instant::now();
                 for _ in 0..calls {
                     once()?;
@@ -174,19 +186,18 @@ impl Ours {
         }
     }
 
-    /// Records a call, unless that was the last thing recorded.
+    /// Records a call, unless the contender has a graph.
     fn record(&mut self, task: Task, contender: &str) -> Result<(), Fault> {
         let known = |recorded: &Recorded| recorded.contender == contender;
-        if self.graph.as_ref().is_some_and(known) {
+        if self.graphs.iter().any(known) {
             return Ok(());
         }
-        self.graph = None;
         let Some(work) = &mut self.work else { return Ok(()) };
         // Modules are loaded and scratch memory has its size behind a plain call.
         work.run(&self.stream, task, contender)?;
         self.stream.synchronize()?;
         let graph = self.stream.capture(|stream| work.run(stream, task, contender))?;
-        self.graph = Some(Recorded { contender: contender.to_owned(), graph });
+        self.graphs.push(Recorded { contender: contender.to_owned(), graph });
         Ok(())
     }
 }
@@ -194,7 +205,8 @@ impl Ours {
 impl Engine for Ours {
     fn prepare(&mut self, section: Section, shape: &Shape) -> Result<Answer<()>> {
         // Former operands go first, so that two sections never lie in memory together.
-        (self.graph, self.task, self.work) = (None, None, None);
+        self.graphs.clear();
+        (self.task, self.work) = (None, None);
         match self.build(section, shape) {
             Ok(work) => {
                 self.work = Some(work);
@@ -224,7 +236,14 @@ impl Engine for Ours {
         let outcome = work.run(&stream, task, contender).and_then(|()| stream.synchronize());
         match outcome {
             Err(error) => refusal(error.into()),
-            Ok(()) => Ok(Answer::Done(work.check(&stream, task, contender)?)),
+            Ok(()) => match work.check(&stream, task, contender) {
+                Ok(checks) => Ok(Answer::Done(checks)),
+                // What has no memory for its comparison is not timed either.
+                Err(error) => refusal(match error.downcast::<Error>() {
+                    Ok(error) => Fault::Library(error),
+                    Err(error) => Fault::Other(error),
+                }),
+            },
         }
     }
 
