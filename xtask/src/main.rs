@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
+mod bench_report;
 mod bundle;
 mod commands;
 mod facts;
@@ -23,6 +24,9 @@ cargo xtask <command>
   kernels --check  rebuild into a temporary folder and compare with what is shipped
   facts            write the table of kernel facts (host/ptx/facts.md)
   facts --check    compare the table with what ptxas and the PTX say now
+  bench-report [RUN.json…]          write the tables and charts of docs/benchmarks.md from runs of
+                                    `grouped-linear bench --out`, by default those in docs/bench
+  bench-report --check [RUN.json…]  compare them with what is there
   bundle           release test and bench binaries and the CLI, stripped, in bundle/
   package          package the libraries, build and run an outside consumer of them
   size             print the source files over 500 lines";
@@ -46,6 +50,8 @@ fn run() -> Result<()> {
         ["kernels", "--check"] => kernels::check(&root),
         ["facts"] => facts::write(&root),
         ["facts", "--check"] => facts::check(&root),
+        ["bench-report", "--check", ref runs @ ..] => bench_report::check(&root, runs),
+        ["bench-report", ref runs @ ..] => bench_report::write(&root, runs),
         ["bundle"] => bundle::run(&root),
         ["package"] => package::run(&root),
         ["size"] => size::run(&root),

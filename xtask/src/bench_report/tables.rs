@@ -1,0 +1,234 @@
+//! Tables in Markdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::figures::{Table, copy_rate, of, rate};
+use super::record::{CaseRecord, Check, Quantity, Record, Times};
+
+/// What a reader must know of a run.
+pub fn about(record: &Record) -> String {
+    let Record { gpu, settings, .. } = record;
+    let mut text = String::new();
+    if let Some(failure) = &record.failure {
+        let _ = writeln!(text, "**The run ended early: {failure}.**\n");
+    }
+    let driver = gpu.driver.as_deref().unwrap_or("unknown");
+    let _ = write!(text, "{} (driver {driver}), grouped-linear {}", gpu.name, record.version);
+    if let Some(peer) = &record.peer {
+        let versions = peer.versions.iter().map(|(name, version)| format!("{name} {version}"));
+        let _ = write!(text, "; peers: {}", versions.collect::<Vec<_>>().join(", "));
+    }
+    let turns = if settings.turns { "contenders in turn" } else { "contenders one by one" };
+    let _ = write!(
+        text,
+        ".\nMedians of {} rounds after {}, {turns}, normal random data of seed {}",
+        settings.rounds, settings.warm_up, settings.seed
+    );
+    let _ = match (settings.in_a_row, settings.pause_us) {
+        (Some(calls), _) => write!(text, ", {calls} calls in a row"),
+        (None, 0) => write!(text, ", L2 flushed before each call"),
+        (None, pause) => write!(text, ", L2 flushed and {pause} µs of rest before each call"),
+    };
+    if let Some(copy) = copy_rate(record) {
+        let _ = write!(text, "; the card copied {copy:.2} TB/s");
+    }
+    let _ = writeln!(text, ".\n{}", sensors(record));
+    let checks: Vec<&Check> = record.cases.iter().flat_map(|case| &case.checks).collect();
+    let share = |check: &Check| (check.worst / check.worst_limit).max(check.rms / check.rms_limit);
+    let nearest = checks.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
+    if let Some(nearest) = nearest {
+        let _ = writeln!(
+            text,
+            "{} results were compared with FP64 in the same run; the one nearest to its limit ({}) \
+             had {:.0} % of it.",
+            checks.len(),
+            nearest.name,
+            100.0 * share(nearest)
+        );
+    }
+    for (name, reason) in record.peer.iter().flat_map(|peer| &peer.absent) {
+        let _ = writeln!(text, "Not measured: {name} ({reason}).");
+    }
+    text
+}
+
+/// Clock, power and temperature before and after.
+fn sensors(record: &Record) -> String {
+    let value = |name: &str| {
+        let of = |values: &BTreeMap<String, String>| {
+            values.get(name).cloned().unwrap_or_else(|| "unknown".to_owned())
+        };
+        format!("{} and {}", of(&record.gpu.before), of(&record.gpu.after))
+    };
+    format!(
+        "Before and after: {} (multiprocessors), {} of {}, {} °C.",
+        value("clocks.sm"),
+        value("power.draw"),
+        record.gpu.before.get("power.limit").map_or("unknown", String::as_str),
+        value("temperature.gpu")
+    )
+}
+
+/// Every table of a run.
+pub fn all(record: &Record) -> String {
+    let tables = Table::all(record);
+    let (quantizers, others): (Vec<_>, Vec<_>) =
+        tables.iter().partition(|table| table.first.section == "quantize");
+    let mut text = means(&others);
+    for table in &others {
+        text += &contenders(table);
+    }
+    if !quantizers.is_empty() {
+        text += &shares(record, &quantizers);
+    }
+    text
+}
+
+/// What a table shows, in words.
+fn title(case: &CaseRecord) -> String {
+    let what = match case.section.strip_prefix("layer.") {
+        Some(recipe) => {
+            let part = if case.task == "layer" { "forward and backward" } else { "forward" };
+            format!("Layer in {recipe}, {part}")
+        }
+        None => format!("Products in {}, {}", case.section, case.task),
+    };
+    let replay = if case.replay { ", replayed" } else { "" };
+    let host = if case.quantity == Quantity::Host { ", host time" } else { "" };
+    format!("{what}{replay}{host}")
+}
+
+/// Geometric means of all tables.
+fn means(tables: &[&Table<'_>]) -> String {
+    let mut rows = String::new();
+    for table in tables {
+        for ours in table.names(true) {
+            for peer in table.names(false) {
+                let Some((mean, count)) = table.mean(ours, peer) else { continue };
+                let ratios = table.ratios(ours, peer);
+                let counted = ratios.iter().filter(|(shape, _)| shape.counts());
+                let least = counted.min_by(|a, b| a.1.total_cmp(&b.1));
+                let least = least
+                    .map_or(String::new(), |(shape, ratio)| format!("{ratio:.3} ({})", shape.id));
+                let _ = writeln!(
+                    rows,
+                    "| {} | {ours} | {peer} | {mean:.3} | {least} | {count} |",
+                    title(table.first)
+                );
+            }
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "\n#### Geometric means over s01 to s12\n\nHow many times as fast as a peer.\n\n| what | ours \
+         | peer | mean | least | shapes |\n| --- | --- | --- | ---: | ---: | ---: |\n{rows}"
+    )
+}
+
+/// A line for each shape and contender of ours, with its peers' rates behind it.
+fn contenders(table: &Table<'_>) -> String {
+    let (ours, peers) = (table.names(true), table.names(false));
+    let unit = if table.first.quantity == Quantity::Host { "µs" } else { "TFLOP/s (µs)" };
+    let mut text = format!("\n#### {}\n\n", title(table.first));
+    let heads: String = peers.iter().map(|peer| format!(" {peer} |")).collect();
+    let rules: String = peers.iter().map(|_| " ---: |").collect();
+    let _ = writeln!(
+        text,
+        "Ours: {unit}, median, least and most. Peers: theirs, and how many times as fast ours is.\n\n\
+         | shape | ours | {unit} |{heads}\n| --- | --- | --- |{rules}"
+    );
+    for (shape, case) in &table.cases {
+        for name in &ours {
+            let Some(own) = of(case, name, true) else { continue };
+            let _ = write!(text, "| {} | {name} | {} |", shape.id, measured(case, own));
+            for peer in &peers {
+                let _ = match of(case, peer, false) {
+                    Some(times) => {
+                        let theirs = rate(case, times.us).map_or(round(times.us), round);
+                        write!(text, " {theirs}, **{:.3}** |", times.us / own.us)
+                    }
+                    None => write!(text, " – |"),
+                };
+            }
+            text.push('\n');
+        }
+    }
+    text + &refusals(&[table])
+}
+
+fn measured(case: &CaseRecord, times: &Times) -> String {
+    let Times { us, min, max, .. } = times;
+    let span = format!("{}, {}–{}", round(*us), round(*min), round(*max));
+    match rate(case, *us) {
+        Some(rate) => format!("{} ({span})", round(rate)),
+        None => span,
+    }
+}
+
+/// Four digits are more than a measurement has.
+fn round(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+/// Who could not take part, once for each reason.
+fn refusals(tables: &[&Table<'_>]) -> String {
+    let mut reasons: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for (shape, case) in tables.iter().flat_map(|table| &table.cases) {
+        for refused in &case.refused {
+            let shapes = reasons.entry((&refused.name, &refused.reason)).or_default();
+            if !shapes.contains(&shape.id.as_str()) {
+                shapes.push(&shape.id);
+            }
+        }
+    }
+    let mut text = String::new();
+    for ((name, reason), shapes) in reasons {
+        let _ = writeln!(text, "\nWithout {name} on {}: {reason}.", shapes.join(", "));
+    }
+    text
+}
+
+/// Quantizers, as shares of the bandwidth of a copy, or in TB/s where none was measured.
+fn shares(record: &Record, tables: &[&Table<'_>]) -> String {
+    let copy = copy_rate(record);
+    let unit = match copy {
+        Some(copy) => format!("Shares of the bandwidth of a copy of 2 GiB ({copy:.2} TB/s)"),
+        None => "TB/s".to_owned(),
+    };
+    let mut text = format!(
+        "\n#### Quantizers\n\n{unit}, set-up included. Bytes of one read and of what is written count; \
+         a second read, for magnitudes, does not.\n"
+    );
+    let mut shapes = Vec::new();
+    for (shape, _) in tables.iter().flat_map(|table| &table.cases) {
+        if !shapes.contains(&shape.id.as_str()) {
+            shapes.push(shape.id.as_str());
+        }
+    }
+    let heads: String = shapes.iter().map(|shape| format!(" {shape} |")).collect();
+    let rules: String = shapes.iter().map(|_| " ---: |").collect();
+    let _ = writeln!(text, "\n| quantizer |{heads}\n| --- |{rules}");
+    for table in tables {
+        let _ = write!(text, "| {} |", table.first.task);
+        for id in &shapes {
+            let case = table.cases.iter().find(|(shape, _)| shape.id == *id);
+            let own = case.and_then(|(_, case)| {
+                let rate = rate(case, case.times.first()?.us)?;
+                Some(copy.map_or(rate, |copy| rate / copy))
+            });
+            let _ = match own {
+                Some(own) => write!(text, " {own:.3} |"),
+                None => write!(text, " – |"),
+            };
+        }
+        text.push('\n');
+    }
+    text + &refusals(tables)
+}

@@ -1,0 +1,126 @@
+//! A run made by hand, and what becomes of it.
+
+use super::*;
+
+/// Two shapes, two passes of BF16 and one of FP8, a quantizer, a layer and its host time.
+const RUN: &str = r#"{
+  "format": 1, "date": "2026-11-22T20:15:00Z", "version": "0.1.0",
+  "gpu": {"name": "NVIDIA H200", "driver": "580.1", "multiprocessors": 132,
+    "before": {"clocks.sm": "1500 MHz", "power.draw": "300 W", "power.limit": "700 W", "temperature.gpu": "40"},
+    "after": {"clocks.sm": "1400 MHz", "power.draw": "690 W", "temperature.gpu": "60"}},
+  "peer": {"versions": {"torch": "2.11"}, "absent": {"deep_gemm": "no module"}},
+  "settings": {"seed": 7, "rounds": 9, "warm_up": 3, "pause_us": 0, "in_a_row": null, "turns": true, "host_calls": 50},
+  "shapes": [
+    {"id": "s01", "distribution": "bal", "splits": [100, 100], "n": 64, "k": 32},
+    {"id": "s02", "distribution": "one", "splits": [0, 100], "n": 64, "k": 32},
+    {"id": "x01", "distribution": "bal", "splits": [1, 1], "n": 64, "k": 32}],
+  "cases": [
+    {"shape": "", "section": "copy", "task": "copy", "quantity": "gpu", "replay": false, "flops": 0, "bytes": 4e9,
+     "times": [{"name": "driver", "ours": true, "us": 1000, "min": 990, "max": 1010},
+               {"name": "torch", "ours": false, "us": 1100, "min": 990, "max": 1110}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
+     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "us": 2, "min": 1.5, "max": 2.5},
+               {"name": "dense", "ours": false, "us": 0.8, "min": 0.7, "max": 0.9}],
+     "refused": [], "checks": [{"name": "bf16", "samples": 48, "worst": 0.002, "worst_limit": 0.004, "rms": 0.001, "rms_limit": 0.0025}]},
+    {"shape": "s02", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 4e8, "bytes": 0,
+     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "us": 0.5, "min": 0.4, "max": 0.6}],
+     "refused": [{"name": "dense", "reason": "out of <memory>"}], "checks": []},
+    {"shape": "x01", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 8e6, "bytes": 0,
+     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "us": 8, "min": 7, "max": 9}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "quantize", "task": "vector.row", "quantity": "gpu", "replay": false, "flops": 0, "bytes": 3e6,
+     "times": [{"name": "ours", "ours": true, "us": 1, "min": 0.9, "max": 1.1}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "layer.block", "task": "layer", "quantity": "gpu", "replay": false, "flops": 2.4e9, "bytes": 0,
+     "times": [{"name": "block", "ours": true, "us": 2, "min": 1.9, "max": 2.1},
+               {"name": "bf16", "ours": true, "us": 4, "min": 3.9, "max": 4.1},
+               {"name": "torch_grouped_bf16", "ours": false, "us": 5, "min": 4, "max": 6}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "layer.block", "task": "layer", "quantity": "host", "replay": false, "flops": 2.4e9, "bytes": 0,
+     "times": [{"name": "block", "ours": true, "us": 12.34, "min": 11, "max": 13}], "refused": [], "checks": []}],
+  "failure": null
+}"#;
+
+fn run() -> Record {
+    parse(RUN).expect("a run")
+}
+
+#[test]
+fn tables_have_rates_ratios_and_reasons() {
+    let Report { text, charts } = make(&[run()]).expect("a report");
+    for line in [
+        "### 2026-11-22 20:15:00, NVIDIA H200",
+        "the card copied 4.00 TB/s.",
+        "Before and after: 1500 MHz and 1400 MHz (multiprocessors), 300 W and 690 W of 700 W, 40 and 60 °C.",
+        "1 results were compared with FP64 in the same run; the one nearest to its limit (bf16) had 50 % of it.",
+        "Not measured: deep_gemm (no module).",
+        // 2 and 1/2; x01 does not count.
+        "| Products in bf16, fprop | bf16 | torch_grouped | 1.000 | 0.500 (s02) | 2 |",
+        "| Products in bf16, fprop | bf16 | dense | 0.800 | 0.800 (s01) | 1 |",
+        "| s01 | bf16 | 800 (1.00, 0.90–1.10) | 400, **2.000** | 1000, **0.800** |",
+        "| s02 | bf16 | 400 (1.00, 0.90–1.10) | 800, **0.500** | – |",
+        "Without dense on s02: out of <memory>.",
+        "#### Layer in block, forward and backward",
+        "| s01 | block | 1200 (2.00, 1.90–2.10) | 480, **2.500** |",
+        "#### Layer in block, forward and backward, host time",
+        "| s01 | block | 12.3, 11.0–13.0 |",
+        "| vector.row | 0.750 |",
+    ] {
+        assert!(text.lines().any(|own| own.contains(line)), "{line}\n{text}");
+    }
+    let names: Vec<&str> = charts.keys().map(String::as_str).collect();
+    let named = |name: &str| format!("2026-11-22T201500Z-{name}.svg");
+    assert_eq!(names, [named("bf16-ratio"), named("layer-ratio"), named("roofline")]);
+    for (name, chart) in &charts {
+        assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"), "{name}");
+        assert!(!chart.contains("NaN") && !chart.contains("inf"), "{name}: {chart}");
+        assert!(text.contains(&format!("(bench/{name})")), "{name}");
+    }
+    assert_eq!(make(&[run()]).expect("a report"), Report { text, charts });
+}
+
+#[test]
+fn the_rest_of_the_document_stays() {
+    let document = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+    let once = replaced(&document, "new\n").expect("marks");
+    assert_eq!(once, format!("before\n{BEGIN}\nnew\n{END}\nafter\n"));
+    assert_eq!(replaced(&once, "new\n").expect("marks"), once);
+    for broken in ["no marks", BEGIN, &format!("{END}{BEGIN}"), &format!("{document}{document}")] {
+        assert!(replaced(broken, "new").is_err(), "{broken}");
+    }
+}
+
+#[test]
+fn what_is_no_run_is_refused() {
+    for (text, reason) in [
+        ("[]", "no run of"),
+        (r#"{"format": 2}"#, "format 2"),
+        (r#"{"format": 1}"#, "missing field"),
+        ("x", "expected value"),
+    ] {
+        let error = parse(text).expect_err("a refusal").to_string();
+        assert!(error.contains(reason), "{text}: {error}");
+    }
+    assert!(make(&[run(), run()]).is_err(), "two runs of one moment would share charts");
+}
+
+/// Written, it is found unchanged; changed, it is not.
+#[test]
+fn what_was_written_passes_the_check() {
+    let root = std::env::temp_dir().join(format!("bench-report-{}", std::process::id()));
+    let folder = root.join(FOLDER);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    commands::write(&root.join(DOCUMENT), &format!("text\n{BEGIN}\n{END}\n")).expect("written");
+    assert!(check(&root, &[]).is_err(), "there is no run");
+    commands::write(&folder.join("run.json"), RUN).expect("written");
+    commands::write(&folder.join("stale.svg"), "<svg/>").expect("written");
+    assert!(check(&root, &[]).is_err());
+    write(&root, &[]).expect("a report");
+    check(&root, &[]).expect("unchanged");
+    assert!(!folder.join("stale.svg").exists());
+    let chart = folder.join("2026-11-22T201500Z-roofline.svg");
+    commands::write(&chart, "<svg/>").expect("written");
+    let error = check(&root, &[]).expect_err("a changed chart").to_string();
+    assert!(error.contains("roofline.svg"), "{error}");
+    std::fs::remove_dir_all(&root).expect("removed");
+}
