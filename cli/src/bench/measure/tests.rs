@@ -6,14 +6,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
-use grouped_linear::Device;
+use grouped_linear::{Arch, Device};
 
 use super::conductor::{self, Side, Turns};
 use super::engine::{Answer, Call, Contenders, Engine};
 use super::ours::Ours;
 use super::peer::{Peer, Rest, SCRIPT};
 use super::record::{Check, Quantity, Refused};
-use super::task::{CasePlan, Pace, Section, Task, Wanted};
+use super::task::{CasePlan, LayerKind, Pace, Section, Task, Wanted};
 use crate::bench::choices::RecipeChoice;
 use crate::bench::model::product::Pass;
 use crate::bench::suite::{OwnShape, SEED, Shape};
@@ -62,6 +62,30 @@ fn the_cpu_can_be_an_engine() {
     // forward of one layer alone and of four beside BF16, a layer of five beside BF16 or products, each
     // for two quantities, plain and beside replays.
     assert_eq!((timed, refused), (2 * (4 + 9 + 8) + 26 + (9 + 10) * 4, (9 + 10) * 2));
+}
+
+/// Graphs are recorded and replayed, and kernels compared with FP64, on an emulated GPU.
+#[test]
+fn an_emulated_gpu_can_be_an_engine() {
+    let device = Device::emulated(Arch::Sm90a).unwrap();
+    let mut ours = Ours::new(&device, 5, &[], 4096).unwrap();
+    let shape = shape("3,40,128,64,33:0:7");
+    let sections = [
+        (Section::Fp8, Task::Product(Pass::Accumulate), 2),
+        (Section::Layer(LayerKind::Bf16), Task::Layer, 4),
+        (Section::Layer(LayerKind::Block), Task::Forward, 4),
+    ];
+    for (section, task, timed) in sections {
+        assert_eq!(ours.prepare(section, &shape).unwrap(), Answer::Done(()), "{section:?}");
+        let case = CasePlan { task, quantity: Quantity::Gpu, replay: timed > 2 };
+        let turns = Turns { rounds: 1, warm_up: 0, ..TURNS };
+        let mut sides = [Side { engine: &mut ours, ours: true }];
+        let outcome = conductor::run(&mut sides, case, turns)
+            .unwrap_or_else(|error| panic!("{section:?}: {error:#}"));
+        assert_eq!((outcome.times.len(), outcome.refused.len()), (timed, 0), "{section:?}");
+        let replays = outcome.times.iter().filter(|times| times.name.ends_with(" replay")).count();
+        assert_eq!(replays, if case.replay { timed / 2 } else { 0 });
+    }
 }
 
 #[test]
