@@ -16,6 +16,7 @@ mod random;
 mod record;
 mod task;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -26,7 +27,7 @@ use self::conductor::{Outcome, Side};
 use self::engine::Answer;
 use self::ours::{FLUSH_BYTES, Ours};
 use self::peer::Peer;
-use self::record::{CaseRecord, FORMAT, Gpu, Quantity, Record, Refused, ShapeRecord};
+use self::record::{About, CaseRecord, FORMAT, Gpu, Quantity, Record, Refused, ShapeRecord};
 use self::task::{CasePlan, Section, Task, Wanted};
 use super::BenchArgs;
 use super::suite::Shape;
@@ -64,9 +65,22 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     if let Some(peer) = &mut peer {
         peer.warm(WARM_SECONDS)?;
     }
+    let record = new_record(args, &device, about, &shapes);
+    print_heading(&record);
+    let mut sides = vec![Side { engine: &mut ours, ours: true }];
+    if let Some(peer) = &mut peer {
+        sides.push(Side { engine: peer, ours: false });
+    }
+    let mut run = Run { args: &args.measure, record };
+    let outcome = run.copy(&mut sides).and_then(|()| run.all(&mut sides, &shapes, &plan));
+    run.end(outcome)
+}
+
+/// A record of what is about to be measured.
+fn new_record(args: &BenchArgs, device: &Device, peer: Option<About>, shapes: &[Shape]) -> Record {
     let before = machine::sensors();
     let info = device.info();
-    let record = Record {
+    Record {
         format: FORMAT,
         date: machine::now(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -75,25 +89,14 @@ pub fn run(args: &BenchArgs) -> Result<()> {
             driver: before.get("driver_version").cloned(),
             multiprocessors: info.multiprocessors,
             before,
-            after: Default::default(),
+            after: BTreeMap::new(),
         },
-        peer: about,
+        peer,
         settings: args.measure.settings(args.seed),
         shapes: shapes.iter().map(shape_record).collect(),
         cases: Vec::new(),
         failure: None,
-    };
-    print_heading(&record);
-    let mut sides = vec![Side { engine: &mut ours, ours: true }];
-    if let Some(peer) = &mut peer {
-        sides.push(Side { engine: peer, ours: false });
     }
-    let mut run = Run { args: &args.measure, record };
-    let outcome = run.all(&mut sides, &shapes, &plan);
-    run.record.gpu.after = machine::sensors();
-    run.record.failure = outcome.as_ref().err().map(|error| format!("{error:#}"));
-    run.save()?;
-    outcome
 }
 
 /// A run under way.
@@ -103,14 +106,19 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// The bandwidth that quantizers are held against.
+    fn copy(&mut self, sides: &mut [Side<'_>]) -> Result<()> {
+        let copy = CasePlan { task: Task::Copy, quantity: Quantity::Gpu, replay: false };
+        self.section(sides, &Shape::unnamed(Vec::new(), 0, 0), Section::Copy, &[copy])
+    }
+
+    /// The sections of the plan, for each shape.
     fn all(
         &mut self,
         sides: &mut [Side<'_>],
         shapes: &[Shape],
         plan: &[(Section, Vec<CasePlan>)],
     ) -> Result<()> {
-        let copy = CasePlan { task: Task::Copy, quantity: Quantity::Gpu, replay: false };
-        self.section(sides, &Shape::unnamed(Vec::new(), 0, 0), Section::Copy, &[copy])?;
         for shape in shapes {
             for (section, cases) in plan {
                 self.section(sides, shape, *section, cases)?;
@@ -148,6 +156,14 @@ impl Run<'_> {
             self.record.cases.push(record);
         }
         self.save()
+    }
+
+    /// Notes how the run ended; what was measured before a failure is kept.
+    fn end(mut self, outcome: Result<()>) -> Result<()> {
+        self.record.gpu.after = machine::sensors();
+        self.record.failure = outcome.as_ref().err().map(|error| format!("{error:#}"));
+        self.save()?;
+        outcome
     }
 
     /// Writes aside, then renames over the file: it is whole at any moment.

@@ -6,14 +6,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Parser as _;
 use grouped_linear::{Arch, Device};
 
 use super::conductor::{self, Side, Turns};
 use super::engine::{Answer, Call, Contenders, Engine};
 use super::ours::Ours;
 use super::peer::{Peer, Rest, SCRIPT};
-use super::record::{Check, Quantity, Refused};
-use super::task::{CasePlan, LayerKind, Pace, Section, Task, Wanted};
+use super::record::{Check, Quantity, Record, Refused};
+use super::task::{CasePlan, LayerKind, Level, Pace, Section, Task, Wanted};
+use super::{Run, new_record};
+use crate::bench::BenchArgs;
 use crate::bench::choices::RecipeChoice;
 use crate::bench::model::product::Pass;
 use crate::bench::suite::{OwnShape, SEED, Shape};
@@ -195,6 +198,57 @@ fn a_wrong_result_ends_the_run_with_its_name() {
     let mut peer = Scripted { names: vec!["a"], worst: 0.6, ..Scripted::default() };
     let mut sides = [Side { engine: &mut peer, ours: false }];
     assert!(conductor::run(&mut sides, FPROP, TURNS).unwrap().checks.is_empty());
+}
+
+#[derive(clap::Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+/// What was measured before a failure is written, and why there is no more.
+#[test]
+fn a_run_is_written_whole_and_broken() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run.json");
+    let path = out.to_str().unwrap();
+    let flags = ["bench", "--out", path, "--own=2,40,64,32,10:30", "--own=1,8,64,32,bal"];
+    let flags = [&flags[..], &["--rounds=2", "--seed=9", "--recipe=bf16,mxfp8"]].concat();
+    let args = CommandLine::parse_from(&flags).args;
+    let shapes = args.shapes().unwrap();
+    let wanted = Wanted {
+        levels: &[Level::Product],
+        pass: &|_| true,
+        recipe: &|own| own == RecipeChoice::Bf16,
+    };
+    let read =
+        || -> Record { serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap() };
+    let device = Device::cpu();
+    let record = new_record(&args, &device, None, &shapes);
+    let mut run = Run { args: &args.measure, record };
+    let mut ours = Ours::new(&device, 9, &[], 0).unwrap();
+    let mut sides = [Side { engine: &mut ours, ours: true }];
+    let outcome = run.all(&mut sides, &shapes, &wanted.plan());
+    run.end(outcome).unwrap();
+    let record = read();
+    let cases: Vec<_> =
+        record.cases.iter().map(|case| (case.shape.as_str(), case.task.as_str())).collect();
+    let passes = ["fprop", "dgrad", "wgrad", "accumulate"];
+    let expected: Vec<_> =
+        ["own1", "own2"].into_iter().flat_map(|id| passes.map(|pass| (id, pass))).collect();
+    assert_eq!(cases, expected);
+    assert_eq!(record.shapes[0].splits, [10, 30]);
+    assert_eq!((record.settings.seed, record.settings.rounds), (9, 2));
+    assert!(record.failure.is_none() && record.cases[0].flops == 2.0 * 40.0 * 64.0 * 32.0);
+    assert!(!record.gpu.before.is_empty() && !record.gpu.after.is_empty());
+
+    let mut wrong = Scripted { names: vec!["bf16"], worst: 0.6, ..Scripted::default() };
+    let mut sides = [Side { engine: &mut wrong, ours: true }];
+    let mut run = Run { args: &args.measure, record };
+    let outcome = run.all(&mut sides, &shapes, &wanted.plan());
+    let error = format!("{:#}", run.end(outcome).unwrap_err());
+    assert!(error.starts_with("own1 bf16 fprop: bf16 is wrong"), "{error}");
+    assert_eq!((read().failure, read().cases.len()), (Some(error), 8));
 }
 
 /// A peer that answers lines by their kind.
