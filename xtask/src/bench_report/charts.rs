@@ -35,9 +35,9 @@ fn bars(title: &str, tables: &[&Table<'_>]) -> Option<String> {
     let panels: Vec<_> = tables
         .iter()
         .filter_map(|table| {
-            let peer = *table.names(false).first()?;
+            let peer = *table.rivals().first()?;
             let series: Vec<_> = table
-                .names(true)
+                .ours()
                 .into_iter()
                 .map(|ours| (ours, table.ratios(ours, peer)))
                 .filter(|(_, ratios)| !ratios.is_empty())
@@ -57,7 +57,12 @@ fn bars(title: &str, tables: &[&Table<'_>]) -> Option<String> {
         let height = |ratio: f64| bottom - 110.0 * ratio / most;
         let case = table.first;
         let what = if case.task == "layer" { &case.section } else { &case.task };
-        picture.text((left, top - 12.0), Anchor::Start, 13, &format!("{what}, beside {peer}"));
+        picture.text(
+            (left, top - 12.0),
+            Anchor::Start,
+            13,
+            &format!("{what}, beside {}", peer.label()),
+        );
         for (place, (ours, _)) in series.iter().enumerate() {
             let x = left + plot - 110.0 * (series.len() - place) as f64;
             picture.bar((x, top - 22.0), (10.0, 10.0), COLOURS[place % COLOURS.len()]);

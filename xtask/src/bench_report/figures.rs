@@ -12,10 +12,36 @@ impl ShapeRecord {
     pub fn live(&self) -> u64 {
         self.splits.iter().filter(|&&rows| rows != 0).count() as u64
     }
+}
 
-    /// Whether means are taken over it: s01 to s12.
-    pub fn counts(&self) -> bool {
-        self.id.len() == 3 && self.id.starts_with('s')
+/// Whether a shape belongs to a set.
+pub type Member = fn(&ShapeRecord) -> bool;
+
+/// Shapes that means are taken over, by name.
+pub const SETS: [(&str, Member); 3] = [
+    ("s01 to s12", |shape| shape.id.len() == 3 && shape.id.starts_with('s')),
+    ("m1 to m6", |shape| shape.id.len() == 2 && shape.id.starts_with('m')),
+    ("m1z to m6z", |shape| shape.id.len() == 3 && shape.id.starts_with('m')),
+];
+
+/// Whom ours is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rival<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Whether it is of this library, too.
+    pub ours: bool,
+}
+
+impl Rival<'_> {
+    /// As tables have it.
+    pub fn label(self) -> String {
+        if self.ours { format!("our {}", self.name) } else { self.name.to_owned() }
+    }
+
+    /// Whether it does the same work, and is not only a ceiling.
+    pub fn is_peer(self) -> bool {
+        !self.ours && !self.name.starts_with("dense")
     }
 }
 
@@ -47,8 +73,7 @@ impl<'a> Table<'a> {
         tables
     }
 
-    /// Names of contenders on one side, in the order in which they first appear.
-    pub fn names(&self, ours: bool) -> Vec<&'a str> {
+    fn names(&self, ours: bool) -> Vec<&'a str> {
         let mut names = Vec::new();
         for times in self.cases.iter().flat_map(|(_, case)| &case.times) {
             if times.ours == ours && !names.contains(&times.name.as_str()) {
@@ -58,25 +83,96 @@ impl<'a> Table<'a> {
         names
     }
 
-    /// How many times as fast `ours` is as `peer`, for each shape that has both.
-    pub fn ratios(&self, ours: &str, peer: &str) -> Vec<(&'a ShapeRecord, f64)> {
+    /// Contenders of ours, in the order in which they first appear.
+    pub fn ours(&self) -> Vec<&'a str> {
+        self.names(true).into_iter().filter(|name| *name != PRODUCTS).collect()
+    }
+
+    /// Peers; of layers, our own one in BF16 and its products alone, too.
+    pub fn rivals(&self) -> Vec<Rival<'a>> {
+        let layer = self.first.section.starts_with("layer.");
+        let more_than_one = self.names(true).len() > 1;
+        let baseline = |name: &&str| layer && more_than_one && ["bf16", PRODUCTS].contains(name);
+        let own = self.names(true).into_iter().filter(baseline);
+        let own = own.map(|name| Rival { name, ours: true });
+        let peers = self.names(false).into_iter().map(|name| Rival { name, ours: false });
+        peers.chain(own).collect()
+    }
+
+    /// How many times as fast `ours` is as a rival, for each shape that has both.
+    pub fn ratios(&self, ours: &str, rival: Rival<'_>) -> Ratios<'a> {
         let ratio = |(shape, case): &(&'a ShapeRecord, &'a CaseRecord)| {
-            Some((*shape, of(case, peer, false)?.us / of(case, ours, true)?.us))
+            Some((*shape, of(case, rival.name, rival.ours)?.us / of(case, ours, true)?.us))
         };
         self.cases.iter().filter_map(ratio).collect()
     }
 
-    /// Geometric mean of [`Self::ratios`] over s01 to s12, with the number of shapes it has.
-    pub fn mean(&self, ours: &str, peer: &str) -> Option<(f64, usize)> {
-        let ratios = self.ratios(ours, peer);
-        let logs: Vec<f64> = ratios
-            .iter()
-            .filter(|(shape, _)| shape.counts())
-            .map(|(_, ratio)| ratio.ln())
-            .collect();
-        let count = logs.len();
-        (count > 0).then(|| ((logs.iter().sum::<f64>() / count as f64).exp(), count))
+    /// The same beside the fastest peer of each shape, if there are two at least.
+    pub fn ratios_to_best(&self, ours: &str) -> Ratios<'a> {
+        let mut ratios: Vec<Ratios<'a>> = Vec::new();
+        for rival in self.rivals().into_iter().filter(|rival| rival.is_peer()) {
+            ratios.push(self.ratios(ours, rival));
+        }
+        if ratios.len() < 2 {
+            return Vec::new();
+        }
+        let mut best: Ratios<'a> = Vec::new();
+        for (shape, ratio) in ratios.into_iter().flatten() {
+            match best.iter_mut().find(|(own, _)| own.id == shape.id) {
+                Some((_, least)) => *least = least.min(ratio),
+                None => best.push((shape, ratio)),
+            }
+        }
+        best
     }
+}
+
+/// Three products alone, as a layer has them.
+const PRODUCTS: &str = "products";
+
+/// Ratios by shape.
+pub type Ratios<'a> = Vec<(&'a ShapeRecord, f64)>;
+
+/// Geometric mean and least of ratios.
+pub struct Mean<'a> {
+    /// The mean.
+    pub mean: f64,
+    /// The least, and where.
+    pub least: (&'a ShapeRecord, f64),
+    /// Shapes.
+    pub count: usize,
+}
+
+/// Over the shapes of a set; `None` if there is none of them.
+pub fn mean<'a>(ratios: &Ratios<'a>, member: Member) -> Option<Mean<'a>> {
+    let chosen: Ratios<'a> = ratios.iter().copied().filter(|(shape, _)| member(shape)).collect();
+    let least = *chosen.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let logs: f64 = chosen.iter().map(|(_, ratio)| ratio.ln()).sum();
+    let count = chosen.len();
+    Some(Mean { mean: (logs / count as f64).exp(), least, count })
+}
+
+/// How many times as fast ours is over fprop, dgrad and wgrad together.
+pub fn ratios_of_three<'a>(tables: &[&Table<'a>], ours: &str, rival: Rival<'_>) -> Ratios<'a> {
+    let [Some(fprop), Some(dgrad), Some(wgrad)] = ["fprop", "dgrad", "wgrad"]
+        .map(|task| tables.iter().find(|table| table.first.task == task))
+    else {
+        return Vec::new();
+    };
+    let mut ratios = Vec::new();
+    for (shape, first) in &fprop.cases {
+        let in_table = |table: &Table<'a>| {
+            table.cases.iter().find(|(own, _)| own.id == shape.id).map(|(_, case)| *case)
+        };
+        let (Some(second), Some(third)) = (in_table(dgrad), in_table(wgrad)) else { continue };
+        let sum = |name: &str, ours: bool| -> Option<f64> {
+            [*first, second, third].iter().map(|case| Some(of(case, name, ours)?.us)).sum()
+        };
+        if let (Some(own), Some(other)) = (sum(ours, true), sum(rival.name, rival.ours)) {
+            ratios.push((*shape, other / own));
+        }
+    }
+    ratios
 }
 
 /// A contender's times in a case.

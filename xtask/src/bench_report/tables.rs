@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::figures::{Table, copy_rate, of, rate};
+use super::figures::{
+    Mean, Ratios, SETS, Table, copy_rate, mean, of, product_bytes, rate, ratios_of_three,
+};
 use super::record::{CaseRecord, Check, Quantity, Record, Times};
 
 /// What a reader must know of a run.
@@ -76,6 +78,7 @@ pub fn all(record: &Record) -> String {
     let (quantizers, others): (Vec<_>, Vec<_>) =
         tables.iter().partition(|table| table.first.section == "quantize");
     let mut text = means(&others);
+    text += &memory_bound(record, &others);
     for table in &others {
         text += &contenders(table);
     }
@@ -102,20 +105,38 @@ fn title(case: &CaseRecord) -> String {
 /// Geometric means of all tables.
 fn means(tables: &[&Table<'_>]) -> String {
     let mut rows = String::new();
+    let mut add = |what: &str, ours: &str, rival: &str, ratios: &Ratios<'_>| {
+        for (set, member) in SETS {
+            let Some(Mean { mean, least: (shape, least), count }) = mean(ratios, member) else {
+                continue;
+            };
+            let _ = writeln!(
+                rows,
+                "| {what} | {ours} | {rival} | {mean:.3} | {least:.3} ({}) | {count} of {set} |",
+                shape.id
+            );
+        }
+    };
     for table in tables {
-        for ours in table.names(true) {
-            for peer in table.names(false) {
-                let Some((mean, count)) = table.mean(ours, peer) else { continue };
-                let ratios = table.ratios(ours, peer);
-                let counted = ratios.iter().filter(|(shape, _)| shape.counts());
-                let least = counted.min_by(|a, b| a.1.total_cmp(&b.1));
-                let least = least
-                    .map_or(String::new(), |(shape, ratio)| format!("{ratio:.3} ({})", shape.id));
-                let _ = writeln!(
-                    rows,
-                    "| {} | {ours} | {peer} | {mean:.3} | {least} | {count} |",
-                    title(table.first)
-                );
+        let what = title(table.first);
+        for ours in table.ours() {
+            for rival in table.rivals().into_iter().filter(|rival| rival.name != ours) {
+                add(&what, ours, &rival.label(), &table.ratios(ours, rival));
+            }
+            add(&what, ours, "best of its peers", &table.ratios_to_best(ours));
+        }
+    }
+    for section in ["bf16", "fp8"] {
+        let plain = |table: &&&Table<'_>| {
+            table.first.section == section && table.first.quantity == Quantity::Gpu
+        };
+        let own: Vec<&Table<'_>> = tables.iter().filter(plain).copied().collect();
+        let Some(wgrad) = own.iter().find(|table| table.first.task == "wgrad") else { continue };
+        for ours in wgrad.ours() {
+            for rival in wgrad.rivals() {
+                let what = format!("Products in {section}, fprop + dgrad + wgrad");
+                let ratios = ratios_of_three(&own, ours, rival);
+                add(&what, ours, &rival.label(), &ratios);
             }
         }
     }
@@ -123,34 +144,66 @@ fn means(tables: &[&Table<'_>]) -> String {
         return rows;
     }
     format!(
-        "\n#### Geometric means over s01 to s12\n\nHow many times as fast as a peer.\n\n| what | ours \
-         | peer | mean | least | shapes |\n| --- | --- | --- | ---: | ---: | ---: |\n{rows}"
+        "\n#### Geometric means\n\nHow many times as fast as another.\n\n| what | ours | beside | \
+         mean | least | shapes |\n| --- | --- | --- | ---: | ---: | --- |\n{rows}"
+    )
+}
+
+/// Products that take at least half as long as the bytes that they must move.
+fn memory_bound(record: &Record, tables: &[&Table<'_>]) -> String {
+    let Some(copy) = copy_rate(record) else { return String::new() };
+    let mut rows = String::new();
+    for table in tables.iter().filter(|table| table.first.quantity == Quantity::Gpu) {
+        let (section, task) = (&table.first.section, &table.first.task);
+        for (shape, case) in &table.cases {
+            let Some(bytes) = product_bytes(shape, section, task) else { continue };
+            for times in case.times.iter().filter(|times| times.ours) {
+                let share = bytes / times.us / 1e6 / copy;
+                if share > 0.5 {
+                    let name = &times.name;
+                    let _ = writeln!(
+                        rows,
+                        "| {} | {task} | {name} | {} | {share:.3} |",
+                        shape.id,
+                        round(times.us)
+                    );
+                }
+            }
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "\n#### Products bound by memory\n\nBytes that must be moved (operands once, results once, \
+         in and out where they are added to) in parts of what a copy moves in the same time.\n\n| \
+         shape | pass | ours | µs | share |\n| --- | --- | --- | ---: | ---: |\n{rows}"
     )
 }
 
 /// A line for each shape and contender of ours, with its peers' rates behind it.
 fn contenders(table: &Table<'_>) -> String {
-    let (ours, peers) = (table.names(true), table.names(false));
+    let (ours, rivals) = (table.ours(), table.rivals());
     let unit = if table.first.quantity == Quantity::Host { "µs" } else { "TFLOP/s (µs)" };
     let mut text = format!("\n#### {}\n\n", title(table.first));
-    let heads: String = peers.iter().map(|peer| format!(" {peer} |")).collect();
-    let rules: String = peers.iter().map(|_| " ---: |").collect();
+    let heads: String = rivals.iter().map(|rival| format!(" {} |", rival.label())).collect();
+    let rules: String = rivals.iter().map(|_| " ---: |").collect();
     let _ = writeln!(
         text,
-        "Ours: {unit}, median, least and most. Peers: theirs, and how many times as fast ours is.\n\n\
+        "Ours: {unit}, median, least and most. Others: theirs, and how many times as fast ours is.\n\n\
          | shape | ours | {unit} |{heads}\n| --- | --- | --- |{rules}"
     );
     for (shape, case) in &table.cases {
         for name in &ours {
             let Some(own) = of(case, name, true) else { continue };
             let _ = write!(text, "| {} | {name} | {} |", shape.id, measured(case, own));
-            for peer in &peers {
-                let _ = match of(case, peer, false) {
-                    Some(times) => {
+            for rival in &rivals {
+                let _ = match of(case, rival.name, rival.ours) {
+                    Some(times) if times.name != own.name => {
                         let theirs = rate(case, times.us).map_or(round(times.us), round);
                         write!(text, " {theirs}, **{:.3}** |", times.us / own.us)
                     }
-                    None => write!(text, " – |"),
+                    _ => write!(text, " – |"),
                 };
             }
             text.push('\n');

@@ -21,6 +21,7 @@ const RUN: &str = r#"{
     {"shape": "s01", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
      "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
                {"name": "torch_grouped", "ours": false, "us": 2, "min": 1.5, "max": 2.5},
+               {"name": "cublas_loop", "ours": false, "us": 1.5, "min": 1.5, "max": 1.5},
                {"name": "dense", "ours": false, "us": 0.8, "min": 0.7, "max": 0.9}],
      "refused": [], "checks": [{"name": "bf16", "samples": 48, "worst": 0.002, "worst_limit": 0.004, "rms": 0.001, "rms_limit": 0.0025}]},
     {"shape": "s02", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 4e8, "bytes": 0,
@@ -30,6 +31,12 @@ const RUN: &str = r#"{
     {"shape": "x01", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 8e6, "bytes": 0,
      "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
                {"name": "torch_grouped", "ours": false, "us": 8, "min": 7, "max": 9}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "bf16", "task": "dgrad", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
+     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "us": 3, "min": 3, "max": 3}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "bf16", "task": "wgrad", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
+     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "us": 4, "min": 4, "max": 4}], "refused": [], "checks": []},
     {"shape": "s01", "section": "quantize", "task": "vector.row", "quantity": "gpu", "replay": false, "flops": 0, "bytes": 3e6,
      "times": [{"name": "ours", "ours": true, "us": 1, "min": 0.9, "max": 1.1}], "refused": [], "checks": []},
     {"shape": "s01", "section": "layer.block", "task": "layer", "quantity": "gpu", "replay": false, "flops": 2.4e9, "bytes": 0,
@@ -55,13 +62,20 @@ fn tables_have_rates_ratios_and_reasons() {
         "1 results were compared with FP64 in the same run; the one nearest to its limit (bf16) had 50 % of it.",
         "Not measured: deep_gemm (no module).",
         // 2 and 1/2; x01 does not count.
-        "| Products in bf16, fprop | bf16 | torch_grouped | 1.000 | 0.500 (s02) | 2 |",
-        "| Products in bf16, fprop | bf16 | dense | 0.800 | 0.800 (s01) | 1 |",
-        "| s01 | bf16 | 800 (1.00, 0.90–1.10) | 400, **2.000** | 1000, **0.800** |",
-        "| s02 | bf16 | 400 (1.00, 0.90–1.10) | 800, **0.500** | – |",
+        "| Products in bf16, fprop | bf16 | torch_grouped | 1.000 | 0.500 (s02) | 2 of s01 to s12 |",
+        "| Products in bf16, fprop | bf16 | dense | 0.800 | 0.800 (s01) | 1 of s01 to s12 |",
+        "| Products in bf16, fprop | bf16 | cublas_loop | 1.500 | 1.500 (s01) | 1 of s01 to s12 |",
+        // 1.5 on s01, where the loop is faster than the grouped product, and 1/2.
+        "| Products in bf16, fprop | bf16 | best of its peers | 0.866 | 0.500 (s02) | 2 of s01 to s12 |",
+        // (2 + 3 + 4) / 3.
+        "| Products in bf16, fprop + dgrad + wgrad | bf16 | torch_grouped | 3.000 | 3.000 (s01) | 1 of s01 to s12 |",
+        "| Layer in block, forward and backward | block | our bf16 | 2.000 | 2.000 (s01) | 1 of s01 to s12 |",
+        "| s01 | bf16 | 800 (1.00, 0.90–1.10) | 400, **2.000** | 533, **1.500** | 1000, **0.800** |",
+        "| s02 | bf16 | 400 (1.00, 0.90–1.10) | 800, **0.500** | – | – |",
         "Without dense on s02: out of <memory>.",
         "#### Layer in block, forward and backward",
-        "| s01 | block | 1200 (2.00, 1.90–2.10) | 480, **2.500** |",
+        "| s01 | block | 1200 (2.00, 1.90–2.10) | 480, **2.500** | 600, **2.000** |",
+        "| s01 | bf16 | 600 (4.00, 3.90–4.10) | 480, **1.250** | – |",
         "#### Layer in block, forward and backward, host time",
         "| s01 | block | 12.3, 11.0–13.0 |",
         "| vector.row | 0.750 |",
@@ -77,6 +91,20 @@ fn tables_have_rates_ratios_and_reasons() {
         assert!(text.contains(&format!("(bench/{name})")), "{name}");
     }
     assert_eq!(make(&[run()]).expect("a report"), Report { text, charts });
+}
+
+/// 2 · (2 · 32 + 2 · 64 · 32 + 2 · 64) bytes in 3 ns, of 4 TB/s.
+#[test]
+fn products_near_the_rate_of_a_copy_are_listed() {
+    let mut run = run();
+    let listed = |run: Record| {
+        let text = make(&[run]).expect("a report").text;
+        text.contains("| x01 | fprop | bf16 | 0.00 | 0.715 |")
+    };
+    assert!(!listed(run.clone()));
+    let case = run.cases.iter_mut().find(|case| case.shape == "x01").expect("a case");
+    case.times[0].us = 0.003;
+    assert!(listed(run));
 }
 
 #[test]
