@@ -44,7 +44,7 @@ pub struct Side<'a> {
 
 impl Check {
     /// Whether the result is right. Errors that are no numbers are not.
-    fn passes(&self) -> bool {
+    pub fn passes(&self) -> bool {
         self.worst <= self.worst_limit && self.rms <= self.rms_limit && self.samples > 0
     }
 }
@@ -125,7 +125,10 @@ fn check(
     match engine.check(call).with_context(|| format!("checking {}", contender.label()))? {
         Answer::Refused(reason) => contender.refusal = Some(reason),
         Answer::Done(checks) => {
-            for check in checks {
+            for mut check in checks {
+                if replay {
+                    check.name += " replay";
+                }
                 let passes = check.passes();
                 let (name, worst, rms) = (check.name.clone(), check.worst, check.rms);
                 let limits = (check.worst_limit, check.rms_limit);

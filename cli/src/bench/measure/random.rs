@@ -4,6 +4,7 @@ use grouped_linear::{DType, Result, Stream, Tensor};
 use half::bf16;
 use rayon::prelude::*;
 
+use super::ours::repeat;
 use crate::bench::splits::SplitMix;
 
 /// Values that are drawn; more are these again: enough that no two tiles in flight agree.
@@ -38,13 +39,7 @@ impl Normals {
         let rounded: Vec<bf16> =
             self.0[..first].par_iter().map(|value| bf16::from_f32(value * scale)).collect();
         tensor.narrow(0, first)?.write(stream, &rounded)?;
-        let mut start = first;
-        while start < count {
-            // Copies of all that is there stay copies of what was drawn.
-            let length = first.min(count - start);
-            tensor.narrow(start, length)?.copy_from(stream, &tensor.narrow(0, length)?)?;
-            start += length;
-        }
+        repeat(stream, &tensor, first)?;
         tensor.reshape(shape)
     }
 }

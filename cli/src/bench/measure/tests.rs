@@ -88,6 +88,9 @@ fn an_emulated_gpu_can_be_an_engine() {
         assert_eq!((outcome.times.len(), outcome.refused.len()), (timed, 0), "{section:?}");
         let replays = outcome.times.iter().filter(|times| times.name.ends_with(" replay")).count();
         assert_eq!(replays, if case.replay { timed / 2 } else { 0 });
+        let checks = outcome.checks.iter();
+        let replays = checks.filter(|check| check.name.ends_with(" replay")).count();
+        assert_eq!(2 * replays, if case.replay { outcome.checks.len() } else { 0 });
     }
 }
 

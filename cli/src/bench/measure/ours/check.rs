@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use grouped_linear::{GroupedTensor, Stream, Tensor};
 
 use super::base::Base;
@@ -93,6 +93,24 @@ fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { f64::MAX }
 }
 
+/// What comparing a product found.
+pub struct Compared {
+    /// Sampled elements of experts that have rows.
+    errors: Errors,
+    /// Gradients of an expert without rows, which are nothing but zero.
+    empty: Option<Errors>,
+}
+
+impl Compared {
+    /// The comparisons.
+    pub fn checks(&self, name: &str, limits: Limits) -> Vec<Check> {
+        let none = Limits { worst: 0.0, rms: 0.0 };
+        let empty =
+            self.empty.iter().map(|errors| errors.check(format!("{name} empty expert"), none));
+        std::iter::once(self.errors.check(name.to_owned(), limits)).chain(empty).collect()
+    }
+}
+
 /// Compares a pass with FP64 over what `read` says its operands are.
 pub fn product(
     stream: &Stream,
@@ -100,12 +118,12 @@ pub fn product(
     pass: Pass,
     read: &dyn Read,
     output: Output<'_>,
-) -> Result<Errors> {
+) -> Result<Compared> {
     let mut random = SplitMix(0x5EED);
     let mut errors = Errors::default();
     for group in sampled_groups(base, &mut random) {
         let rows = base.group_rows(group);
-        let matrices = Matrices::read(stream, pass, read, base, (group, rows.clone()))?;
+        let matrices = Matrices::read(stream, pass, read, (group, rows.clone()))?;
         let [lines, columns] = matrices.extent(base, rows.len());
         for _ in 0..LINES {
             let line = random.below(lines as u64) as usize;
@@ -122,15 +140,21 @@ pub fn product(
             }
         }
     }
-    if let Output::Groups(tensor, _) = output {
-        // An expert without rows has a gradient of zero.
-        if let Some(group) = (0..base.groups()).find(|&group| base.group_rows(group).is_empty()) {
-            for value in tensor.group(group)?.index(0)?.to_f32(stream)? {
-                errors.push(f64::from(value), 0.0, 1.0);
+    let without_rows = (0..base.groups()).find(|&group| base.group_rows(group).is_empty());
+    let empty = match (output, without_rows) {
+        (Output::Groups(tensor, _), Some(group)) => {
+            let mut errors = Errors::default();
+            for _ in 0..LINES {
+                let line = random.below(base.n() as u64) as usize;
+                for value in tensor.group(group)?.index(line)?.to_f32(stream)? {
+                    errors.push(f64::from(value), 0.0, 1.0);
+                }
             }
+            Some(errors)
         }
-    }
-    Ok(errors)
+        _ => None,
+    };
+    Ok(Compared { errors, empty })
 }
 
 /// The largest expert, the smallest one that has rows, and another.
@@ -157,7 +181,6 @@ impl Matrices {
         stream: &Stream,
         pass: Pass,
         read: &dyn Read,
-        base: &Base,
         (group, rows): (usize, Range<usize>),
     ) -> Result<Self> {
         let (left, right) = match pass {
@@ -167,7 +190,6 @@ impl Matrices {
                 (read.dy(stream, rows.clone())?, read.x(stream, rows)?)
             }
         };
-        base.shape.splits.get(group).context("there is no such expert")?;
         Ok(Self { pass, left, right })
     }
 

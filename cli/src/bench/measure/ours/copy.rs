@@ -34,7 +34,11 @@ impl Work for Copy {
         self.target.copy_from(stream, &self.source)
     }
 
-    fn check(&mut self, _stream: &Stream, _task: Task, _name: &str) -> Result<Vec<Check>> {
+    fn clear(&mut self, _stream: &Stream, _task: Task) -> grouped_linear::Result<u32> {
+        Ok(0)
+    }
+
+    fn compare(&self, _stream: &Stream, _task: Task, _name: &str) -> Result<Vec<Check>> {
         Ok(Vec::new()) // the driver's, not ours
     }
 }

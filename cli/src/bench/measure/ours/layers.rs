@@ -13,7 +13,8 @@ use grouped_linear::{
 use super::Work;
 use super::base::Base;
 use super::check::{self, Limits, Output};
-use super::products::{BF16, not_open};
+use super::fill;
+use super::products::{BF16, not_open, packed};
 use crate::bench::measure::record::Check;
 use crate::bench::measure::task::{LayerKind, Task};
 use crate::bench::model::product::Pass;
@@ -149,14 +150,16 @@ impl Work for Layers {
         self.layer(stream, task, contender)
     }
 
-    fn check(&mut self, stream: &Stream, task: Task, contender: &str) -> Result<Vec<Check>> {
-        self.y.fill_zero(stream)?;
-        if let Some(Gradients { dx, dw }) = &mut self.backward {
-            dx.fill_zero(stream)?;
-            dw.as_packed().ok_or_else(not_open)?.clone().fill_zero(stream)?;
+    fn clear(&mut self, stream: &Stream, _task: Task) -> grouped_linear::Result<u32> {
+        fill::with_nan(stream, &self.y)?;
+        if let Some(Gradients { dx, dw }) = &self.backward {
+            fill::with_nan(stream, dx)?;
+            fill::with_nan(stream, packed(dw)?)?;
         }
-        self.run(stream, task, contender)?;
-        stream.synchronize()?;
+        Ok(1)
+    }
+
+    fn compare(&self, stream: &Stream, _task: Task, contender: &str) -> Result<Vec<Check>> {
         let mut results = vec![(Pass::Fprop, Output::Rows(&self.y))];
         if let Some(Gradients { dx, dw }) = &self.backward {
             results.push((Pass::Dgrad, Output::Rows(dx)));
@@ -164,9 +167,9 @@ impl Work for Layers {
         }
         let mut checks = Vec::new();
         for (pass, output) in results {
-            let errors = check::product(stream, &self.base, pass, &self.base, output)?;
+            let compared = check::product(stream, &self.base, pass, &self.base, output)?;
             let name = format!("{contender} {}", pass.name());
-            checks.push(errors.check(name, limits(self.kind, contender)));
+            checks.extend(compared.checks(&name, limits(self.kind, contender)));
         }
         Ok(checks)
     }

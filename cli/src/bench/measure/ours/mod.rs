@@ -3,6 +3,7 @@
 mod base;
 mod check;
 mod copy;
+mod fill;
 mod layers;
 mod products;
 mod quantized;
@@ -10,10 +11,11 @@ mod quantizers;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use grouped_linear::{DType, Device, Error, Graph, Stream, Tensor};
 
 use self::base::{Base, Data};
+pub use self::fill::repeat;
 use super::engine::{Answer, Call, Contenders, Engine};
 use super::record::{Check, Quantity};
 use super::task::{Pace, Section, Task};
@@ -40,8 +42,11 @@ trait Work {
     /// Adds one call to the stream.
     fn run(&mut self, stream: &Stream, task: Task, contender: &str) -> grouped_linear::Result<()>;
 
-    /// Runs it and compares what it computed with FP64.
-    fn check(&mut self, stream: &Stream, task: Task, contender: &str) -> Result<Vec<Check>>;
+    /// Makes memory of results ready for a comparison; how many calls it is then made after.
+    fn clear(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<u32>;
+
+    /// Compares what those calls computed with FP64.
+    fn compare(&self, stream: &Stream, task: Task, contender: &str) -> Result<Vec<Check>>;
 }
 
 /// This library on a device.
@@ -186,6 +191,27 @@ impl Ours {
         }
     }
 
+    /// Clears results and runs the call, or its graph, as often as the comparison wants.
+    fn run_to_compare(&mut self, call: Call<'_>) -> Result<(), Fault> {
+        let Call { task, contender, replay } = call;
+        self.open(task)?;
+        if replay {
+            self.record(task, contender)?;
+        }
+        let Self { stream, work: Some(work), graphs, .. } = self else {
+            return Err(Fault::Other(anyhow::anyhow!("no operands are ready")));
+        };
+        let graph = graphs.iter().find(|own| replay && own.contender == contender);
+        for _ in 0..work.clear(stream, task)? {
+            match graph {
+                Some(Recorded { graph, .. }) => graph.launch(stream)?,
+                None => work.run(stream, task, contender)?,
+            }
+        }
+        stream.synchronize()?;
+        Ok(())
+    }
+
     /// Records a call, unless the contender has a graph.
     fn record(&mut self, task: Task, contender: &str) -> Result<(), Fault> {
         let known = |recorded: &Recorded| recorded.contender == contender;
@@ -223,27 +249,17 @@ impl Engine for Ours {
     }
 
     fn check(&mut self, call: Call<'_>) -> Result<Answer<Vec<Check>>> {
-        let Call { task, contender, replay } = call;
-        if let Err(error) = self.open(task) {
-            return refusal(error);
+        if let Err(fault) = self.run_to_compare(call) {
+            return refusal(fault);
         }
-        let stream = self.stream.clone();
-        if replay {
-            // A replay writes what the call wrote that it was recorded from, and that is checked.
-            return Ok(Answer::Done(Vec::new()));
-        }
-        let Some(work) = &mut self.work else { bail!("no operands are ready") };
-        let outcome = work.run(&stream, task, contender).and_then(|()| stream.synchronize());
-        match outcome {
-            Err(error) => refusal(error.into()),
-            Ok(()) => match work.check(&stream, task, contender) {
-                Ok(checks) => Ok(Answer::Done(checks)),
-                // What has no memory for its comparison is not timed either.
-                Err(error) => refusal(match error.downcast::<Error>() {
-                    Ok(error) => Fault::Library(error),
-                    Err(error) => Fault::Other(error),
-                }),
-            },
+        let work = self.work.as_ref().context("no operands are ready")?;
+        match work.compare(&self.stream, call.task, call.contender) {
+            Ok(checks) => Ok(Answer::Done(checks)),
+            // What has no memory for its comparison is not timed either.
+            Err(error) => refusal(match error.downcast::<Error>() {
+                Ok(error) => Fault::Library(error),
+                Err(error) => Fault::Other(error),
+            }),
         }
     }
 

@@ -9,6 +9,7 @@ use grouped_linear::{DType, Error, Factor, GroupedTensor, Stream, Tensor};
 use super::Work;
 use super::base::Base;
 use super::check::{self, Limits, Output};
+use super::fill;
 use crate::bench::measure::record::Check;
 use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
@@ -49,7 +50,8 @@ impl Results {
         Ok(())
     }
 
-    /// As a pass must have written it, cleared before and called [`calls_to_check`] times.
+    /// As a pass must have written it, [cleared](Self::clear) before and called [`calls_to_check`]
+    /// times.
     pub fn output(&self, pass: Pass) -> Option<Output<'_>> {
         let times = f64::from(calls_to_check(pass));
         match self {
@@ -59,17 +61,23 @@ impl Results {
         }
     }
 
-    /// Zeros.
-    pub fn clear(&mut self, stream: &Stream) -> grouped_linear::Result<()> {
-        match self {
-            Self::None => Ok(()),
-            Self::Rows(tensor) => tensor.fill_zero(stream),
-            Self::Groups(tensor) => match tensor.as_packed() {
-                Some(packed) => packed.clone().fill_zero(stream),
-                None => Err(not_open()), // it was made packed
-            },
+    /// What a pass adds to is zero; what it overwrites is not, so that what it leaves alone is seen.
+    pub fn clear(&self, stream: &Stream, pass: Pass) -> grouped_linear::Result<()> {
+        let tensor = match self {
+            Self::None => return Err(not_open()),
+            Self::Rows(tensor) => tensor,
+            Self::Groups(tensor) => packed(tensor)?,
+        };
+        match pass {
+            Pass::Accumulate => tensor.clone().fill_zero(stream),
+            Pass::Fprop | Pass::Dgrad | Pass::Wgrad => fill::with_nan(stream, tensor),
         }
     }
+}
+
+/// The memory of gradients, all of which are made packed here.
+pub fn packed(gradients: &GroupedTensor) -> grouped_linear::Result<&Tensor> {
+    gradients.as_packed().ok_or_else(not_open)
 }
 
 /// Products in BF16.
@@ -132,16 +140,84 @@ impl Work for Bf16 {
         }
     }
 
-    fn check(&mut self, stream: &Stream, task: Task, name: &str) -> Result<Vec<Check>> {
-        let Task::Product(pass) = task else { return Ok(Vec::new()) };
-        self.results.clear(stream)?;
-        for _ in 0..calls_to_check(pass) {
-            self.product(stream, pass)?;
-        }
-        stream.synchronize()?;
+    fn clear(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<u32> {
+        let Task::Product(pass) = task else { return Err(not_open()) };
+        self.results.clear(stream, pass)?;
+        Ok(calls_to_check(pass))
+    }
+
+    fn compare(&self, stream: &Stream, task: Task, name: &str) -> Result<Vec<Check>> {
+        let Task::Product(pass) = task else { return Err(not_open().into()) };
         let output = self.results.output(pass).ok_or_else(not_open)?;
-        let errors = check::product(stream, &self.base, pass, &self.base, output)?;
+        let compared = check::product(stream, &self.base, pass, &self.base, output)?;
         let limits = if pass == Pass::Accumulate { F32 } else { BF16 };
-        Ok(vec![errors.check(name.to_owned(), limits)])
+        Ok(compared.checks(name, limits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear::Device;
+
+    use super::super::super::engine::{Answer, Call, Engine};
+    use super::super::super::task::Section;
+    use super::super::Ours;
+    use super::*;
+    use crate::bench::suite::{OwnShape, SEED};
+
+    /// Products of which the gradient of an expert stays what it was.
+    struct Lazy {
+        products: Bf16,
+        left_alone: usize,
+    }
+
+    impl Work for Lazy {
+        fn contenders(&self, task: Task) -> Vec<String> {
+            self.products.contenders(task)
+        }
+
+        fn open(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<()> {
+            self.products.open(stream, task)
+        }
+
+        fn run(&mut self, stream: &Stream, task: Task, name: &str) -> grouped_linear::Result<()> {
+            let Results::Groups(dw) = &self.products.results else { return Err(not_open()) };
+            let mut gradient = dw.group(self.left_alone)?;
+            let before = gradient.to_f32(stream)?;
+            self.products.run(stream, task, name)?;
+            gradient.write_f32(stream, &before)
+        }
+
+        fn clear(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<u32> {
+            self.products.clear(stream, task)
+        }
+
+        fn compare(&self, stream: &Stream, task: Task, name: &str) -> Result<Vec<Check>> {
+            self.products.compare(stream, task, name)
+        }
+    }
+
+    /// Whether every check of a gradient passes, and their names.
+    fn checked(pass: Pass, left_alone: Option<usize>) -> (bool, Vec<String>) {
+        let shape = "3,40,32,16,33:0:7".parse::<OwnShape>().unwrap().shape(0, SEED).unwrap();
+        let mut ours = Ours::new(&Device::cpu(), 5, &[], 0).unwrap();
+        ours.prepare(Section::Bf16, &shape).unwrap();
+        if let Some(left_alone) = left_alone {
+            let products = Bf16::new(ours.base.clone().unwrap());
+            ours.work = Some(Box::new(Lazy { products, left_alone }));
+        }
+        let call = Call { task: Task::Product(pass), contender: "bf16", replay: false };
+        let Answer::Done(checks) = ours.check(call).unwrap() else { panic!("a refusal") };
+        (checks.iter().all(Check::passes), checks.into_iter().map(|check| check.name).collect())
+    }
+
+    #[test]
+    fn a_gradient_that_is_not_written_is_found() {
+        let names = ["bf16".to_owned(), "bf16 empty expert".to_owned()].to_vec();
+        for pass in [Pass::Wgrad, Pass::Accumulate] {
+            assert_eq!(checked(pass, None), (true, names.clone()));
+            assert!(!checked(pass, Some(0)).0, "{pass:?}, an expert with rows");
+        }
+        assert!(!checked(Pass::Wgrad, Some(1)).0, "the expert without rows");
     }
 }

@@ -199,17 +199,18 @@ impl Work for Quantized {
         }
     }
 
-    fn check(&mut self, stream: &Stream, task: Task, contender: &str) -> Result<Vec<Check>> {
+    fn clear(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<u32> {
+        let Task::Product(pass) = task else { return Err(not_open()) };
+        self.results.clear(stream, pass)?;
+        Ok(calls_to_check(pass))
+    }
+
+    fn compare(&self, stream: &Stream, task: Task, contender: &str) -> Result<Vec<Check>> {
         let Task::Product(pass) = task else { return Err(not_open().into()) };
-        self.results.clear(stream)?;
-        for _ in 0..calls_to_check(pass) {
-            self.product(stream, pass, contender)?;
-        }
-        stream.synchronize()?;
         let (set, recipe) = self.set(contender)?;
         let restored = Restored::new(stream, &self.base, set, pass)?;
         let output = self.results.output(pass).ok_or_else(not_open)?;
-        let errors = check::product(stream, &self.base, pass, &restored, output)?;
+        let compared = check::product(stream, &self.base, pass, &restored, output)?;
         let limits = match (recipe, pass) {
             (RecipeChoice::Fp8Fast, _) => FAST,
             (RecipeChoice::Fp8Tensor | RecipeChoice::Fp8Block, Pass::Accumulate) => PROMOTED_F32,
@@ -217,7 +218,7 @@ impl Work for Quantized {
             (_, Pass::Accumulate) => F32,
             _ => BF16,
         };
-        Ok(vec![errors.check(contender.to_owned(), limits)])
+        Ok(compared.checks(contender, limits))
     }
 }
 
