@@ -4,7 +4,11 @@
 and gets a line of JSON back; cli/src/bench/measure/peer.rs lists requests and answers. What a library
 cannot do is answered with the reason, {"refused": …}; what nobody can go on after, {"error": …}.
 
-Data are normal random numbers on the device, weights with a variance of 1 / K, as on the other side.
+Data are normal random numbers on the device, weights with a variance of 1 / K, as on the other side; only
+TransformerEngine's layer has its own weights.
+
+The first call of a product is compared with torch's grouped product in BF16 over the same numbers. Dense
+products, which compute something else, layers, and DeepGEMM's FP8, which has tokens of its own, are not.
 """
 import importlib
 import json
@@ -22,6 +26,10 @@ COPY_BYTES = 2 << 30
 CYCLES = 1980
 # Launches that the driver takes without waiting for the GPU, with room to spare.
 QUEUE = 800
+# Norm of a difference by the norm of what it should be: each side rounds to BF16, and FP8 tensor cores
+# that add up fast keep about 13 bits of a sum.
+CLOSE = 1e-2
+CLOSE_FAST = 5e-2
 
 
 class Refused(Exception):
@@ -29,10 +37,14 @@ class Refused(Exception):
 
 
 class Call:
-    """What a contender runs; `launches` is about how many kernels that takes."""
+    """What a contender runs; `launches` is about how many kernels that takes.
 
-    def __init__(self, run, launches=8):
-        self.run, self.launches = run, launches
+    `compare` has two functions, what one call has computed by now and what it should be, each a matrix for
+    each expert that has rows, and how far they may be apart.
+    """
+
+    def __init__(self, run, launches=8, compare=None):
+        self.run, self.launches, self.compare = run, launches, compare
         self.host_us = 1000.0  # of the last call
 
     def __call__(self):
@@ -77,18 +89,40 @@ def copy_section(_shape):
     return {"copy": {"torch": lambda: Call(lambda: target.copy_(source))}}
 
 
-def loop_over(calls):
+def loop_over(calls, compare=None):
     """One call after the other, as a loop over experts does."""
 
     def run():
         for call in calls:
             call()
 
-    return Call(run, launches=len(calls))
+    return Call(run, launches=len(calls), compare=compare)
+
+
+def check_first(call):
+    """Makes the first call and compares its result, if there is something to compare it with."""
+    if call.compare is None:
+        return
+    got, want, close = call.compare
+    call()
+    off = size = 0.0
+    for mine, right in zip(got(), want()):
+        right = right.float()
+        off += float(torch.dist(mine.float(), right)) ** 2
+        size += float(torch.linalg.vector_norm(right)) ** 2
+    if not off <= close**2 * size:
+        apart = (off / size) ** 0.5 if size else off
+        raise Refused(f"its result is wrong: {apart:.1e} from torch's grouped product in BF16")
 
 
 def empty(*shape, dtype=None):
     return torch.empty(shape, device="cuda", dtype=dtype or torch.bfloat16)
+
+
+def by_expert(shape, tensor):
+    """Matrices of the experts that have rows."""
+    parts = tensor.split(shape.splits) if len(tensor.shape) == 2 else tensor
+    return (parts[group] for group in shape.live)
 
 
 def grouped_products(shape):
@@ -116,17 +150,23 @@ def bf16_section(shape):
     tasks = {task: {"torch_grouped": lambda run=run: Call(run)} for task, run in grouped.items()}
     tasks["accumulate"] = {}
 
+    def beside(task, result):
+        return lambda: (result[i] for i in live), lambda: by_expert(shape, grouped[task]()), CLOSE
+
     def loop_fprop():
         ys = empty(shape.rows, shape.n).split(shape.splits)
-        return loop_over([lambda i=i: torch.mm(xs[i], w[i].t(), out=ys[i]) for i in live])
+        calls = [lambda i=i: torch.mm(xs[i], w[i].t(), out=ys[i]) for i in live]
+        return loop_over(calls, beside("fprop", ys))
 
     def loop_dgrad():
         dxs = empty(shape.rows, shape.k).split(shape.splits)
-        return loop_over([lambda i=i: torch.mm(dys[i], w[i], out=dxs[i]) for i in live])
+        calls = [lambda i=i: torch.mm(dys[i], w[i], out=dxs[i]) for i in live]
+        return loop_over(calls, beside("dgrad", dxs))
 
     def loop_wgrad():
         dw = empty(shape.groups, shape.n, shape.k)
-        return loop_over([lambda i=i: torch.mm(dys[i].t(), xs[i], out=dw[i]) for i in live])
+        calls = [lambda i=i: torch.mm(dys[i].t(), xs[i], out=dw[i]) for i in live]
+        return loop_over(calls, beside("wgrad", dw))
 
     def loop_accumulate():
         dw = torch.zeros(shape.groups, shape.n, shape.k, device="cuda")
@@ -134,7 +174,7 @@ def bf16_section(shape):
         def add(i):
             torch.addmm(dw[i], dys[i].t(), xs[i], out_dtype=torch.float32, out=dw[i])
 
-        return loop_over([lambda i=i: add(i) for i in live])
+        return loop_over([lambda i=i: add(i) for i in live], beside("wgrad", dw))
 
     tasks["fprop"] |= {"cublas_loop": loop_fprop, "dense": lambda: Call(lambda: torch.mm(x, w[0].t()))}
     tasks["dgrad"] |= {"cublas_loop": loop_dgrad, "dense": lambda: Call(lambda: torch.mm(dy, w[0]))}
@@ -142,7 +182,7 @@ def bf16_section(shape):
     overwriting(tasks)
     tasks["accumulate"]["cublas_loop"] = loop_accumulate
     if "deep_gemm" in LIBRARIES:
-        deepgemm_bf16(tasks, shape, x, w, dy)
+        deepgemm_bf16(tasks, shape, (x, w, dy), beside)
     return tasks
 
 
@@ -151,42 +191,58 @@ def fp8_section(shape):
     e4m3 = torch.float8_e4m3fn
     groups, rows, n, k = shape.groups, shape.rows, shape.n, shape.k
     x, dy, ends = shape.x(e4m3), shape.dy(e4m3), shape.ends
-    w = normal(groups, n, k, dtype=e4m3)  # as large as scaled numbers are
+    # As large as scaled numbers are; their scale makes weights with a variance of 1 / K of them.
+    w, scale = normal(groups, n, k, dtype=e4m3), k**-0.5
     # Operands run along the reduction: n in dgrad, rows in wgrad.
     wt = torch.empty(groups, k, n, device="cuda", dtype=e4m3)
     for group in range(groups):
         wt[group].copy_(w[group].t())
     xt, dyt = x.t().contiguous(), dy.t().contiguous()
-    one = torch.ones((), device="cuda")
 
-    def ones(*lengths):
-        return torch.ones(lengths, device="cuda")
+    def scales(of_all, *lengths):
+        return torch.ones(lengths, device="cuda") * of_all
 
-    def grouped(a, b, scales, fast, rows_reduced=False):
+    def grouped(task, fast):
+        a, b, lengths, of_all, _ = operands[task]
+
         def make():
-            if rows_reduced and any(rows % 16 for rows in shape.splits):
+            if task == "wgrad" and any(rows % 16 for rows in shape.splits):
                 raise Refused("torch wants the rows of every expert to be a multiple of 16 in wgrad")
-            (sa, sb), options = scales, {"out_dtype": torch.bfloat16, "use_fast_accum": fast}
-            return Call(lambda: torch._scaled_grouped_mm(a, b, sa, sb, offs=ends, **options))
+            sa, sb = scales(1.0, *lengths[0]), scales(of_all, *lengths[1])
+            options = {"out_dtype": torch.bfloat16, "use_fast_accum": fast}
+
+            def run():
+                return torch._scaled_grouped_mm(a, b, sa, sb, offs=ends, **options)
+
+            def want():
+                # BF16 has room for every number of E4M3.
+                whole = torch._grouped_mm(a.to(torch.bfloat16), b.to(torch.bfloat16), offs=ends)
+                return (matrix.float() * of_all for matrix in by_expert(shape, whole))
+
+            close = CLOSE_FAST if fast else CLOSE
+            return Call(run, compare=(lambda: by_expert(shape, run()), want, close))
 
         return make
 
-    def dense(a, b, fast):
-        options = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16, "use_fast_accum": fast}
+    def dense(task, fast):
+        _, _, _, of_all, (a, b) = operands[task]
+        options = {"scale_a": scales(1.0), "scale_b": scales(of_all)}
+        options |= {"out_dtype": torch.bfloat16, "use_fast_accum": fast}
         return lambda: Call(lambda: torch._scaled_mm(a, b.t(), **options))
 
+    # Both grouped operands, lengths of their scales, the scale of the second, and dense operands.
     operands = {
-        "fprop": ((x, w.transpose(1, 2), (ones(rows), ones(groups, n))), (x, w[0])),
-        "dgrad": ((dy, wt.transpose(1, 2), (ones(rows), ones(groups, k))), (dy, wt[0])),
-        "wgrad": ((dyt, xt.t(), (ones(groups * n), ones(groups * k)), True), (dyt, xt)),
+        "fprop": (x, w.transpose(1, 2), ((rows,), (groups, n)), scale, (x, w[0])),
+        "dgrad": (dy, wt.transpose(1, 2), ((rows,), (groups, k)), scale, (dy, wt[0])),
+        "wgrad": (dyt, xt.t(), ((groups * n,), (groups * k,)), 1.0, (dyt, xt)),
     }
     tasks = {"accumulate": {}}
-    for task, ((a, b, scales, *reduced), matrices) in operands.items():
+    for task in operands:
         tasks[task] = {
-            "torch_scaled_grouped_fast": grouped(a, b, scales, True, *reduced),
-            "torch_scaled_grouped": grouped(a, b, scales, False, *reduced),
-            "dense_fast": dense(*matrices, True),
-            "dense": dense(*matrices, False),
+            "torch_scaled_grouped_fast": grouped(task, True),
+            "torch_scaled_grouped": grouped(task, False),
+            "dense_fast": dense(task, True),
+            "dense": dense(task, False),
         }
     overwriting(tasks)
     if "deep_gemm" in LIBRARIES:
@@ -260,25 +316,32 @@ def padded(shape, *tensors):
     return lengths, experts, copies
 
 
-def deepgemm_bf16(tasks, shape, x, w, dy):
-    deep_gemm = LIBRARIES["deep_gemm"]
+def deepgemm_bf16(tasks, shape, operands, beside):
+    deep_gemm, (x, w, dy) = LIBRARIES["deep_gemm"], operands
+
+    def without_padding(tensor, lengths):
+        return [part[:rows] for part, rows in zip(tensor.split(lengths), shape.splits)]
 
     def fprop():
         lengths, experts, (rows,) = padded(shape, x)
         y = empty(sum(lengths), shape.n)
-        return Call(lambda: deep_gemm.m_grouped_bf16_gemm_nt_contiguous(rows, w, y, experts))
+        compare = beside("fprop", without_padding(y, lengths))
+        run = deep_gemm.m_grouped_bf16_gemm_nt_contiguous
+        return Call(lambda: run(rows, w, y, experts), compare=compare)
 
     def dgrad():
         lengths, experts, (rows,) = padded(shape, dy)
         dx = empty(sum(lengths), shape.k)
-        return Call(lambda: deep_gemm.m_grouped_bf16_gemm_nn_contiguous(rows, w, dx, experts))
+        compare = beside("dgrad", without_padding(dx, lengths))
+        run = deep_gemm.m_grouped_bf16_gemm_nn_contiguous
+        return Call(lambda: run(rows, w, dx, experts), compare=compare)
 
     def accumulate():
         lengths, _, (left, right) = padded(shape, dy, x)
         counts = torch.tensor(lengths, dtype=torch.int32, device="cuda")
         dw = torch.zeros(shape.groups, shape.n, shape.k, device="cuda")
         run = deep_gemm.k_grouped_bf16_gemm_tn_contiguous
-        return Call(lambda: run(left, right, dw, lengths, counts, dw))
+        return Call(lambda: run(left, right, dw, lengths, counts, dw), compare=beside("wgrad", dw))
 
     tasks["fprop"]["deepgemm"] = fprop
     tasks["dgrad"]["deepgemm"] = dgrad
@@ -346,7 +409,7 @@ class Peer:
         if not torch.cuda.is_available():
             return {"error": "torch finds no GPU"}
         torch.manual_seed(request["seed"] % (1 << 63))
-        self.flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        self.flush = Flush()
         versions = {"torch": torch.__version__, "python": sys.version.split()[0]}
         versions["cuda of torch"] = str(torch.version.cuda)
         absent, LIBRARIES = {}, {}
@@ -388,9 +451,32 @@ class Peer:
             self.task, self.calls = task, {}
             torch.cuda.empty_cache()
         if (contender, replay) not in self.calls:
-            make = self.tasks[task][contender]
-            self.calls[contender, replay] = recorded(make()) if replay else make()
+            call = self.tasks[task][contender]()
+            check_first(call)
+            torch.cuda.empty_cache()
+            self.calls[contender, replay] = recorded(call) if replay else call
         return {"us": measured(self.calls[contender, replay], request["pace"], self.flush)}
+
+
+class Flush:
+    """Empties the L2 cache, by writing more than it holds."""
+
+    def __init__(self):
+        self.memory = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        for _ in range(2):  # the second is without what a first call takes
+            start, end = torch.cuda.Event(True), torch.cuda.Event(True)
+            start.record()
+            self.memory.zero_()
+            end.record()
+            end.synchronize()
+        self.us = max(start.elapsed_time(end) * 1e3, 1.0)
+
+    def before(self, call):
+        """Empties it for so long that the host has queued the call when the GPU comes to it. This is load,
+        as the flush on the other side is: a card at its power limit would cool down while it waits."""
+        times = 1 + int(2 * min(call.host_us, 20000) / self.us)
+        for _ in range(min(times, QUEUE // 2)):
+            self.memory.zero_()
 
 
 def recorded(call):
@@ -429,13 +515,10 @@ def measured(call, pace, flush):
         pause, asleep = pace["single"]["pause_us"], pace["single"]["asleep"]
         if pause and asleep == "kernel":
             torch.cuda._sleep(pause * CYCLES)
-        else:
-            if pause:
-                torch.cuda.synchronize()
-                time.sleep(pause / 1e6)
-            flush.zero_()
-            # Hides the launches of the call; ours needs as long for its flush.
-            torch.cuda._sleep(int(CYCLES * (100 + 2 * min(call.host_us, 20000))))
+        elif pause:
+            torch.cuda.synchronize()
+            time.sleep(pause / 1e6)
+        flush.before(call)
     start, end = torch.cuda.Event(True), torch.cuda.Event(True)
     start.record()
     for _ in range(calls):
@@ -450,6 +533,14 @@ def first_line(error):
     return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
 
 
+def raised_here(error):
+    """Whether the script itself raised this, and not a library that it called."""
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_globals is globals()
+
+
 def answer(peer, request):
     handler = getattr(peer, request["do"], None)
     if handler is None or request["do"].startswith("_"):
@@ -457,9 +548,11 @@ def answer(peer, request):
     try:
         return handler(request)
     except Refused as refusal:
-        return {"refused": str(refusal)}
+        reason = str(refusal)
     except Exception as error:  # refusals of libraries have many types
         reason = first_line(error)
+        if isinstance(error, (NameError, KeyError)) and raised_here(error):
+            return {"error": f"a mistake in the peer's script: {reason}"}
     try:
         # Tracebacks hold what the call had allocated; they are gone here.
         torch.cuda.synchronize()

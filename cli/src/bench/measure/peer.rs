@@ -33,7 +33,7 @@ pub const SCRIPT: &str = include_str!("peer.py");
 pub enum Rest {
     /// The host waits, as ours does, and then flushes L2.
     Host,
-    /// A kernel waits, which also hides the launch, and nothing is flushed.
+    /// A kernel waits, and L2 is flushed behind it.
     Kernel,
 }
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Parser as _;
 use grouped_linear::{Arch, Device};
 
-use super::conductor::{self, Side, Turns};
+use super::conductor::{self, Outcome, Side, Turns};
 use super::engine::{Answer, Call, Contenders, Engine};
 use super::ours::Ours;
 use super::peer::{Peer, Rest, SCRIPT};
@@ -315,6 +315,7 @@ fn python_peer(folder: &Path) -> Result<Peer> {
 
 /// `Mock` takes every call, so this finds what is wrong with the script itself.
 const FAKE_TORCH: &str = r#"
+import os
 import sys
 from unittest.mock import MagicMock
 
@@ -330,6 +331,8 @@ torch = MagicMock(name="torch")
 torch.__version__ = "0.fake"
 torch.version.cuda = "0.0"
 torch.cuda.Event.return_value.elapsed_time.return_value = 0.25
+torch.linalg.vector_norm.return_value = 1.0
+torch.dist.return_value = float(os.environ.get("DISTANCE", "0.005"))
 torch.empty.side_effect = torch.randn.side_effect = lambda *a, **k: Tensor()
 torch.ones.side_effect = torch.zeros.side_effect = torch.empty.side_effect
 def refuse(*a, **k):
@@ -381,6 +384,30 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
     let reasons: Vec<&str> = refusals.iter().map(|own| own.reason.as_str()).collect();
     assert!(reasons.contains(&"RuntimeError: mm is out"), "{refusals:?}");
     assert!(reasons.iter().any(|reason| reason.contains("multiple of 16")), "{refusals:?}");
+}
+
+/// A product that differs from torch's grouped one is refused; a mistake of the script ends the run.
+#[test]
+fn the_script_tells_wrong_results_and_its_own_mistakes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("torch.py"), FAKE_TORCH).unwrap();
+    for (distance, timed, refused) in [("0.005", 3, 0), ("0.02", 2, 1), ("nan", 2, 1)] {
+        let mut command = Command::new("python3");
+        command.args(["-u", "-c", SCRIPT]).env("PYTHONPATH", folder.path());
+        let mut peer = Peer::start(command.env("DISTANCE", distance), Rest::Host).unwrap();
+        peer.hello(SEED).unwrap();
+        peer.prepare(Section::Bf16, &shape("2,32,32,16,bal")).unwrap();
+        let mut sides = [Side { engine: &mut peer, ours: false }];
+        let Outcome { times, refused: reasons, .. } =
+            conductor::run(&mut sides, FPROP, TURNS).unwrap();
+        assert_eq!((times.len(), reasons.len()), (timed, refused), "{distance}: {reasons:?}");
+        for Refused { name, reason } in &reasons {
+            assert!(name == "cublas_loop" && reason.contains("is wrong"), "{name}: {reason}");
+        }
+        let nobody = Call { task: FPROP.task, contender: "nobody", replay: false };
+        let error = peer.time(nobody, TURNS.pace).unwrap_err();
+        assert!(format!("{error:#}").contains("a mistake in the peer's script"), "{error:#}");
+    }
 }
 
 #[test]
