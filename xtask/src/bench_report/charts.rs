@@ -1,7 +1,7 @@
 //! Charts: how many times as fast ours is on each shape, and the roofline.
 
 use super::figures::{Table, copy_rate, product_bytes, rate};
-use super::record::{Quantity, Record};
+use super::record::Record;
 use super::svg::{Anchor, COLOURS, Picture};
 
 /// Title, name and picture of every chart of a run.
@@ -9,13 +9,13 @@ pub fn all(record: &Record) -> Vec<(String, String, String)> {
     let tables = Table::all(record);
     let mut charts = Vec::new();
     for section in ["bf16", "fp8"] {
-        let of = |table: &&Table<'_>| table.first.section == section && timed(table);
+        let of = |table: &&Table<'_>| table.first.section == section && table.is_plain();
         let chosen: Vec<&Table<'_>> = tables.iter().filter(of).collect();
         let title = format!("Products in {section}: times as fast as the first peer");
         charts
             .extend(bars(&title, &chosen).map(|chart| (title, format!("{section}-ratio"), chart)));
     }
-    let layers = |table: &&Table<'_>| table.first.task == "layer" && timed(table);
+    let layers = |table: &&Table<'_>| table.first.task == "layer" && table.is_plain();
     let chosen: Vec<&Table<'_>> = tables.iter().filter(layers).collect();
     let title = "Layers, forward and backward: times as fast as the first peer".to_owned();
     charts.extend(bars(&title, &chosen).map(|chart| (title, "layer-ratio".to_owned(), chart)));
@@ -25,21 +25,16 @@ pub fn all(record: &Record) -> Vec<(String, String, String)> {
     charts
 }
 
-/// Plain calls on the GPU.
-fn timed(table: &Table<'_>) -> bool {
-    table.first.quantity == Quantity::Gpu && !table.first.replay
-}
-
 /// One panel for each table, in it a group of bars for each shape, in it a bar for each of ours.
 fn bars(title: &str, tables: &[&Table<'_>]) -> Option<String> {
     let panels: Vec<_> = tables
         .iter()
         .filter_map(|table| {
-            let peer = *table.rivals().first()?;
-            let series: Vec<_> = table
-                .ours()
+            let ours = table.ours();
+            let peer = *table.rivals(*ours.first()?).first()?;
+            let series: Vec<_> = ours
                 .into_iter()
-                .map(|ours| (ours, table.ratios(ours, peer)))
+                .map(|ours| (ours.name, table.ratios(ours, peer)))
                 .filter(|(_, ratios)| !ratios.is_empty())
                 .collect();
             (!series.is_empty()).then_some((table, peer, series))
@@ -61,7 +56,7 @@ fn bars(title: &str, tables: &[&Table<'_>]) -> Option<String> {
             (left, top - 12.0),
             Anchor::Start,
             13,
-            &format!("{what}, beside {}", peer.label()),
+            &format!("{what}, beside {}", peer.rival_label()),
         );
         for (place, (ours, _)) in series.iter().enumerate() {
             let x = left + plot - 110.0 * (series.len() - place) as f64;
@@ -104,7 +99,7 @@ fn roofline(title: &str, record: &Record, tables: &[Table<'_>]) -> Option<String
     let bandwidth = copy_rate(record)?;
     let mut points = Vec::new();
     let mut ceilings: Vec<(&str, f64)> = Vec::new();
-    let products = |table: &&Table<'_>| timed(table);
+    let products = |table: &&Table<'_>| table.is_plain();
     for table in tables.iter().filter(products) {
         let section = table.first.section.as_str();
         for (shape, case) in &table.cases {

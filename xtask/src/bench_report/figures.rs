@@ -24,19 +24,30 @@ pub const SETS: [(&str, Member); 3] = [
     ("m1z to m6z", |shape| shape.id.len() == 3 && shape.id.starts_with('m')),
 ];
 
-/// Whom ours is compared with.
+/// A contender of a table: ours, or whom ours is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rival<'a> {
+pub struct Who<'a> {
     /// Name.
     pub name: &'a str,
-    /// Whether it is of this library, too.
+    /// Whether it is of this library.
     pub ours: bool,
+    /// Whether its recorded graph was replayed. Only replays are compared with replays.
+    pub replay: bool,
 }
 
-impl Rival<'_> {
-    /// As tables have it.
+impl<'a> Who<'a> {
+    fn of(times: &'a Times) -> Self {
+        Self { name: &times.name, ours: times.ours, replay: times.replay }
+    }
+
+    /// Ours, as tables have it.
     pub fn label(self) -> String {
-        if self.ours { format!("our {}", self.name) } else { self.name.to_owned() }
+        if self.replay { format!("{} replay", self.name) } else { self.name.to_owned() }
+    }
+
+    /// The same beside ours.
+    pub fn rival_label(self) -> String {
+        if self.ours { format!("our {}", self.label()) } else { self.label() }
     }
 
     /// Whether it does the same work, and is not only a ceiling.
@@ -73,44 +84,51 @@ impl<'a> Table<'a> {
         tables
     }
 
-    fn names(&self, ours: bool) -> Vec<&'a str> {
-        let mut names = Vec::new();
+    fn contenders(&self, ours: bool) -> Vec<Who<'a>> {
+        let mut all = Vec::new();
         for times in self.cases.iter().flat_map(|(_, case)| &case.times) {
-            if times.ours == ours && !names.contains(&times.name.as_str()) {
-                names.push(times.name.as_str());
+            let who = Who::of(times);
+            if times.ours == ours && !all.contains(&who) {
+                all.push(who);
             }
         }
-        names
+        all
+    }
+
+    /// Whether it has times on the GPU, of plain calls alone.
+    pub fn is_plain(&self) -> bool {
+        self.first.quantity == Quantity::Gpu && !self.first.replay
     }
 
     /// Contenders of ours, in the order in which they first appear.
-    pub fn ours(&self) -> Vec<&'a str> {
-        self.names(true).into_iter().filter(|name| *name != PRODUCTS).collect()
+    pub fn ours(&self) -> Vec<Who<'a>> {
+        self.contenders(true).into_iter().filter(|who| who.name != PRODUCTS).collect()
     }
 
-    /// Peers; of layers, our own one in BF16 and its products alone, too.
-    pub fn rivals(&self) -> Vec<Rival<'a>> {
+    /// Peers of one of ours, called as it was; of layers, our own one in BF16 and its products alone,
+    /// too.
+    pub fn rivals(&self, ours: Who<'_>) -> Vec<Who<'a>> {
         let layer = self.first.section.starts_with("layer.");
-        let more_than_one = self.names(true).len() > 1;
-        let baseline = |name: &&str| layer && more_than_one && ["bf16", PRODUCTS].contains(name);
-        let own = self.names(true).into_iter().filter(baseline);
-        let own = own.map(|name| Rival { name, ours: true });
-        let peers = self.names(false).into_iter().map(|name| Rival { name, ours: false });
-        peers.chain(own).collect()
+        let baseline = |who: &Who<'_>| {
+            layer && who.name != ours.name && ["bf16", PRODUCTS].contains(&who.name)
+        };
+        let own = self.contenders(true).into_iter().filter(baseline);
+        let all = self.contenders(false).into_iter().chain(own);
+        all.filter(|who| who.replay == ours.replay).collect()
     }
 
     /// How many times as fast `ours` is as a rival, for each shape that has both.
-    pub fn ratios(&self, ours: &str, rival: Rival<'_>) -> Ratios<'a> {
+    pub fn ratios(&self, ours: Who<'_>, rival: Who<'_>) -> Ratios<'a> {
         let ratio = |(shape, case): &(&'a ShapeRecord, &'a CaseRecord)| {
-            Some((*shape, of(case, rival.name, rival.ours)?.us / of(case, ours, true)?.us))
+            Some((*shape, of(case, rival)?.us / of(case, ours)?.us))
         };
         self.cases.iter().filter_map(ratio).collect()
     }
 
     /// The same beside the fastest peer of each shape, if there are two at least.
-    pub fn ratios_to_best(&self, ours: &str) -> Ratios<'a> {
+    pub fn ratios_to_best(&self, ours: Who<'_>) -> Ratios<'a> {
         let mut ratios: Vec<Ratios<'a>> = Vec::new();
-        for rival in self.rivals().into_iter().filter(|rival| rival.is_peer()) {
+        for rival in self.rivals(ours).into_iter().filter(|rival| rival.is_peer()) {
             ratios.push(self.ratios(ours, rival));
         }
         if ratios.len() < 2 {
@@ -153,7 +171,7 @@ pub fn mean<'a>(ratios: &Ratios<'a>, member: Member) -> Option<Mean<'a>> {
 }
 
 /// How many times as fast ours is over fprop, dgrad and wgrad together.
-pub fn ratios_of_three<'a>(tables: &[&Table<'a>], ours: &str, rival: Rival<'_>) -> Ratios<'a> {
+pub fn ratios_of_three<'a>(tables: &[&Table<'a>], ours: Who<'_>, rival: Who<'_>) -> Ratios<'a> {
     let [Some(fprop), Some(dgrad), Some(wgrad)] = ["fprop", "dgrad", "wgrad"]
         .map(|task| tables.iter().find(|table| table.first.task == task))
     else {
@@ -165,10 +183,10 @@ pub fn ratios_of_three<'a>(tables: &[&Table<'a>], ours: &str, rival: Rival<'_>) 
             table.cases.iter().find(|(own, _)| own.id == shape.id).map(|(_, case)| *case)
         };
         let (Some(second), Some(third)) = (in_table(dgrad), in_table(wgrad)) else { continue };
-        let sum = |name: &str, ours: bool| -> Option<f64> {
-            [*first, second, third].iter().map(|case| Some(of(case, name, ours)?.us)).sum()
+        let sum = |who: Who<'_>| -> Option<f64> {
+            [*first, second, third].iter().map(|case| Some(of(case, who)?.us)).sum()
         };
-        if let (Some(own), Some(other)) = (sum(ours, true), sum(rival.name, rival.ours)) {
+        if let (Some(own), Some(other)) = (sum(ours), sum(rival)) {
             ratios.push((*shape, other / own));
         }
     }
@@ -176,8 +194,8 @@ pub fn ratios_of_three<'a>(tables: &[&Table<'a>], ours: &str, rival: Rival<'_>) 
 }
 
 /// A contender's times in a case.
-pub fn of<'a>(case: &'a CaseRecord, name: &str, ours: bool) -> Option<&'a Times> {
-    case.times.iter().find(|times| times.ours == ours && times.name == name)
+pub fn of<'a>(case: &'a CaseRecord, who: Who<'_>) -> Option<&'a Times> {
+    case.times.iter().find(|times| Who::of(times) == who)
 }
 
 /// TFLOP/s, or TB/s where bytes count; `None` where neither does.

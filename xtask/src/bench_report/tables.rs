@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::figures::{
-    Mean, Ratios, SETS, Table, copy_rate, mean, of, product_bytes, rate, ratios_of_three,
+    Mean, Ratios, SETS, Table, Who, copy_rate, mean, of, product_bytes, rate, ratios_of_three,
 };
 use super::record::{CaseRecord, Check, Quantity, Record, Times};
 
@@ -105,7 +105,8 @@ fn title(case: &CaseRecord) -> String {
 /// Geometric means of all tables.
 fn means(tables: &[&Table<'_>]) -> String {
     let mut rows = String::new();
-    let mut add = |what: &str, ours: &str, rival: &str, ratios: &Ratios<'_>| {
+    let mut add = |what: &str, ours: &Who<'_>, rival: &str, ratios: &Ratios<'_>| {
+        let ours = ours.label();
         for (set, member) in SETS {
             let Some(Mean { mean, least: (shape, least), count }) = mean(ratios, member) else {
                 continue;
@@ -120,23 +121,21 @@ fn means(tables: &[&Table<'_>]) -> String {
     for table in tables {
         let what = title(table.first);
         for ours in table.ours() {
-            for rival in table.rivals().into_iter().filter(|rival| rival.name != ours) {
-                add(&what, ours, &rival.label(), &table.ratios(ours, rival));
+            for rival in table.rivals(ours) {
+                add(&what, &ours, &rival.rival_label(), &table.ratios(ours, rival));
             }
-            add(&what, ours, "best of its peers", &table.ratios_to_best(ours));
+            add(&what, &ours, "best of its peers", &table.ratios_to_best(ours));
         }
     }
     for section in ["bf16", "fp8"] {
-        let plain = |table: &&&Table<'_>| {
-            table.first.section == section && table.first.quantity == Quantity::Gpu
-        };
+        let plain = |table: &&&Table<'_>| table.first.section == section && table.is_plain();
         let own: Vec<&Table<'_>> = tables.iter().filter(plain).copied().collect();
         let Some(wgrad) = own.iter().find(|table| table.first.task == "wgrad") else { continue };
         for ours in wgrad.ours() {
-            for rival in wgrad.rivals() {
+            for rival in wgrad.rivals(ours) {
                 let what = format!("Products in {section}, fprop + dgrad + wgrad");
                 let ratios = ratios_of_three(&own, ours, rival);
-                add(&what, ours, &rival.label(), &ratios);
+                add(&what, &ours, &rival.rival_label(), &ratios);
             }
         }
     }
@@ -153,7 +152,7 @@ fn means(tables: &[&Table<'_>]) -> String {
 fn memory_bound(record: &Record, tables: &[&Table<'_>]) -> String {
     let Some(copy) = copy_rate(record) else { return String::new() };
     let mut rows = String::new();
-    for table in tables.iter().filter(|table| table.first.quantity == Quantity::Gpu) {
+    for table in tables.iter().filter(|table| table.is_plain()) {
         let (section, task) = (&table.first.section, &table.first.task);
         for (shape, case) in &table.cases {
             let Some(bytes) = product_bytes(shape, section, task) else { continue };
@@ -183,10 +182,17 @@ fn memory_bound(record: &Record, tables: &[&Table<'_>]) -> String {
 
 /// A line for each shape and contender of ours, with its peers' rates behind it.
 fn contenders(table: &Table<'_>) -> String {
-    let (ours, rivals) = (table.ours(), table.rivals());
+    let ours = table.ours();
+    // A column has a rival's plain calls and, in rows of replays, its replays.
+    let mut rivals: Vec<Who<'_>> = Vec::new();
+    for rival in ours.iter().flat_map(|ours| table.rivals(*ours)) {
+        if !rivals.iter().any(|own| (own.name, own.ours) == (rival.name, rival.ours)) {
+            rivals.push(Who { replay: false, ..rival });
+        }
+    }
     let unit = if table.first.quantity == Quantity::Host { "µs" } else { "TFLOP/s (µs)" };
     let mut text = format!("\n#### {}\n\n", title(table.first));
-    let heads: String = rivals.iter().map(|rival| format!(" {} |", rival.label())).collect();
+    let heads: String = rivals.iter().map(|rival| format!(" {} |", rival.rival_label())).collect();
     let rules: String = rivals.iter().map(|_| " ---: |").collect();
     let _ = writeln!(
         text,
@@ -194,11 +200,11 @@ fn contenders(table: &Table<'_>) -> String {
          | shape | ours | {unit} |{heads}\n| --- | --- | --- |{rules}"
     );
     for (shape, case) in &table.cases {
-        for name in &ours {
-            let Some(own) = of(case, name, true) else { continue };
-            let _ = write!(text, "| {} | {name} | {} |", shape.id, measured(case, own));
+        for who in &ours {
+            let Some(own) = of(case, *who) else { continue };
+            let _ = write!(text, "| {} | {} | {} |", shape.id, who.label(), measured(case, own));
             for rival in &rivals {
-                let _ = match of(case, rival.name, rival.ours) {
+                let _ = match of(case, Who { replay: who.replay, ..*rival }) {
                     Some(times) if times.name != own.name => {
                         let theirs = rate(case, times.us).map_or(round(times.us), round);
                         write!(text, " {theirs}, **{:.3}** |", times.us / own.us)

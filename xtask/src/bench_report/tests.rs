@@ -16,35 +16,43 @@ const RUN: &str = r#"{
     {"id": "x01", "distribution": "bal", "splits": [1, 1], "n": 64, "k": 32}],
   "cases": [
     {"shape": "", "section": "copy", "task": "copy", "quantity": "gpu", "replay": false, "flops": 0, "bytes": 4e9,
-     "times": [{"name": "driver", "ours": true, "us": 1000, "min": 990, "max": 1010},
-               {"name": "torch", "ours": false, "us": 1100, "min": 990, "max": 1110}], "refused": [], "checks": []},
+     "times": [{"name": "driver", "ours": true, "replay": false, "us": 1000, "min": 990, "max": 1010},
+               {"name": "torch", "ours": false, "replay": false, "us": 1100, "min": 990, "max": 1110}], "refused": [], "checks": []},
     {"shape": "s01", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
-     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
-               {"name": "torch_grouped", "ours": false, "us": 2, "min": 1.5, "max": 2.5},
-               {"name": "cublas_loop", "ours": false, "us": 1.5, "min": 1.5, "max": 1.5},
-               {"name": "dense", "ours": false, "us": 0.8, "min": 0.7, "max": 0.9}],
+     "times": [{"name": "bf16", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "replay": false, "us": 2, "min": 1.5, "max": 2.5},
+               {"name": "cublas_loop", "ours": false, "replay": false, "us": 1.5, "min": 1.5, "max": 1.5},
+               {"name": "dense", "ours": false, "replay": false, "us": 0.8, "min": 0.7, "max": 0.9}],
      "refused": [], "checks": [{"name": "bf16", "samples": 48, "worst": 0.002, "worst_limit": 0.004, "rms": 0.001, "rms_limit": 0.0025}]},
     {"shape": "s02", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 4e8, "bytes": 0,
-     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
-               {"name": "torch_grouped", "ours": false, "us": 0.5, "min": 0.4, "max": 0.6}],
+     "times": [{"name": "bf16", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "replay": false, "us": 0.5, "min": 0.4, "max": 0.6}],
      "refused": [{"name": "dense", "reason": "out of <memory>"}], "checks": []},
     {"shape": "x01", "section": "bf16", "task": "fprop", "quantity": "gpu", "replay": false, "flops": 8e6, "bytes": 0,
-     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
-               {"name": "torch_grouped", "ours": false, "us": 8, "min": 7, "max": 9}], "refused": [], "checks": []},
+     "times": [{"name": "bf16", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "replay": false, "us": 8, "min": 7, "max": 9}], "refused": [], "checks": []},
     {"shape": "s01", "section": "bf16", "task": "dgrad", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
-     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
-               {"name": "torch_grouped", "ours": false, "us": 3, "min": 3, "max": 3}], "refused": [], "checks": []},
+     "times": [{"name": "bf16", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "replay": false, "us": 3, "min": 3, "max": 3}], "refused": [], "checks": []},
     {"shape": "s01", "section": "bf16", "task": "wgrad", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
-     "times": [{"name": "bf16", "ours": true, "us": 1, "min": 0.9, "max": 1.1},
-               {"name": "torch_grouped", "ours": false, "us": 4, "min": 4, "max": 4}], "refused": [], "checks": []},
+     "times": [{"name": "bf16", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "replay": false, "us": 4, "min": 4, "max": 4}], "refused": [], "checks": []},
     {"shape": "s01", "section": "quantize", "task": "vector.row", "quantity": "gpu", "replay": false, "flops": 0, "bytes": 3e6,
-     "times": [{"name": "ours", "ours": true, "us": 1, "min": 0.9, "max": 1.1}], "refused": [], "checks": []},
+     "times": [{"name": "ours", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1}], "refused": [], "checks": []},
     {"shape": "s01", "section": "layer.block", "task": "layer", "quantity": "gpu", "replay": false, "flops": 2.4e9, "bytes": 0,
-     "times": [{"name": "block", "ours": true, "us": 2, "min": 1.9, "max": 2.1},
-               {"name": "bf16", "ours": true, "us": 4, "min": 3.9, "max": 4.1},
-               {"name": "torch_grouped_bf16", "ours": false, "us": 5, "min": 4, "max": 6}], "refused": [], "checks": []},
+     "times": [{"name": "block", "ours": true, "replay": false, "us": 2, "min": 1.9, "max": 2.1},
+               {"name": "bf16", "ours": true, "replay": false, "us": 4, "min": 3.9, "max": 4.1},
+               {"name": "torch_grouped_bf16", "ours": false, "replay": false, "us": 5, "min": 4, "max": 6}], "refused": [], "checks": []},
     {"shape": "s01", "section": "layer.block", "task": "layer", "quantity": "host", "replay": false, "flops": 2.4e9, "bytes": 0,
-     "times": [{"name": "block", "ours": true, "us": 12.34, "min": 11, "max": 13}], "refused": [], "checks": []}],
+     "times": [{"name": "block", "ours": true, "replay": false, "us": 12.34, "min": 11, "max": 13}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "layer.block", "task": "layer", "quantity": "gpu", "replay": true, "flops": 2.4e9, "bytes": 0,
+     "times": [{"name": "block", "ours": true, "replay": false, "us": 2, "min": 2, "max": 2},
+               {"name": "block", "ours": true, "replay": true, "us": 1, "min": 1, "max": 1},
+               {"name": "bf16", "ours": true, "replay": false, "us": 4, "min": 4, "max": 4},
+               {"name": "bf16", "ours": true, "replay": true, "us": 3.5, "min": 3.5, "max": 3.5},
+               {"name": "torch_grouped_bf16", "ours": false, "replay": false, "us": 5, "min": 5, "max": 5},
+               {"name": "torch_grouped_bf16", "ours": false, "replay": true, "us": 2.5, "min": 2.5, "max": 2.5}],
+     "refused": [], "checks": []}],
   "failure": null
 }"#;
 
@@ -78,10 +86,19 @@ fn tables_have_rates_ratios_and_reasons() {
         "| s01 | bf16 | 600 (4.00, 3.90–4.10) | 480, **1.250** | – |",
         "#### Layer in block, forward and backward, host time",
         "| s01 | block | 12.3, 11.0–13.0 |",
+        // Plain calls beside plain calls, replays beside replays.
+        "| Layer in block, forward and backward, replayed | block | torch_grouped_bf16 | 2.500 | 2.500 (s01) | 1 of s01 to s12 |",
+        "| Layer in block, forward and backward, replayed | block replay | torch_grouped_bf16 replay | 2.500 | 2.500 (s01) | 1 of s01 to s12 |",
+        "| Layer in block, forward and backward, replayed | block replay | our bf16 replay | 3.500 | 3.500 (s01) | 1 of s01 to s12 |",
+        "| s01 | block replay | 2400 (1.00, 1.00–1.00) | 960, **2.500** | 686, **3.500** |",
+        "| s01 | bf16 replay | 686 (3.50, 3.50–3.50) | 960, **0.714** | – |",
         "| vector.row | 0.750 |",
     ] {
         assert!(text.lines().any(|own| own.contains(line)), "{line}\n{text}");
     }
+    let replayed = text.lines().filter(|line| line.contains(", replayed |"));
+    assert_eq!(replayed.clone().count(), 6, "two peers of our two, one of our two in BF16");
+    assert!(!replayed.clone().any(|line| line.contains("best of its peers")), "there is one peer");
     let names: Vec<&str> = charts.keys().map(String::as_str).collect();
     let named = |name: &str| format!("2026-11-22T201500Z-{name}.svg");
     assert_eq!(names, [named("bf16-ratio"), named("layer-ratio"), named("roofline")]);

@@ -58,7 +58,7 @@ struct Contender {
 }
 
 impl Contender {
-    /// As tables have it.
+    /// As messages have it.
     fn label(&self) -> String {
         if self.replay { format!("{} replay", self.name) } else { self.name.clone() }
     }
@@ -88,10 +88,13 @@ pub fn run(sides: &mut [Side<'_>], case: CasePlan, turns: Turns) -> Result<Outco
         }
     }
     for contender in contenders {
-        let (name, ours) = (contender.label(), sides[contender.side].ours);
+        let ours = sides[contender.side].ours;
         match contender.refusal {
-            Some(reason) => outcome.refused.push(Refused { name, reason }),
-            None => outcome.times.push(summary(name, ours, contender.times)?),
+            Some(ref reason) => {
+                let (name, reason) = (contender.label(), reason.clone());
+                outcome.refused.push(Refused { name, reason });
+            }
+            None => outcome.times.push(summary(contender, ours)?),
         }
     }
     Ok(outcome)
@@ -177,12 +180,13 @@ fn take_turn(
     Ok(())
 }
 
-fn summary(name: String, ours: bool, mut times: Vec<f64>) -> Result<Times> {
+fn summary(contender: Contender, ours: bool) -> Result<Times> {
+    let Contender { name, replay, mut times, .. } = contender;
     times.sort_by(f64::total_cmp);
     let (Some(&min), Some(&max)) = (times.first(), times.last()) else {
         bail!("{name} was never timed: no round counts");
     };
     let upper = times.len() / 2;
     let lower = (times.len() - 1) / 2;
-    Ok(Times { name, ours, us: (times[lower] + times[upper]) / 2.0, min, max })
+    Ok(Times { name, ours, replay, us: (times[lower] + times[upper]) / 2.0, min, max })
 }

@@ -236,7 +236,8 @@ fn print_case(case: &CaseRecord) {
             }
             _ => String::new(),
         };
-        line += &format!(" {} {:.1} us{rate};", time.name, time.us);
+        let replay = if time.replay { " replay" } else { "" };
+        line += &format!(" {}{replay} {:.1} us{rate};", time.name, time.us);
     }
     println!("{}", line.trim_end_matches([':', ';']));
     for check in &case.checks {

@@ -111,7 +111,7 @@ pub struct CaseRecord {
     pub task: String,
     /// What the times are of.
     pub quantity: Quantity,
-    /// Whether recorded graphs were replayed.
+    /// Whether recorded graphs were replayed, beside plain calls.
     pub replay: bool,
     /// FLOPs of one call; 0 where bytes count.
     pub flops: f64,
@@ -132,6 +132,8 @@ pub struct Times {
     pub name: String,
     /// Whether it is of this library.
     pub ours: bool,
+    /// Whether a recorded graph was replayed.
+    pub replay: bool,
     /// Median.
     pub us: f64,
     /// Least.
