@@ -116,6 +116,11 @@ impl RecipeChoice {
         self.quantizers().iter().any(|beginning| quantizer.starts_with(beginning))
     }
 
+    /// Whether it is for a pass: fast sums are for fprop alone, as recipes use them.
+    pub fn multiplies(self, pass: Pass) -> bool {
+        self != Self::Fp8Fast || pass == Pass::Fprop
+    }
+
     /// Whether the model has kernels of it for a pass.
     pub fn has(self, machine: &Machine, pass: PassChoice) -> bool {
         match pass.product() {
@@ -128,9 +133,9 @@ impl RecipeChoice {
     }
 }
 
-/// Whether a kernel is for a pass: fast sums are for fprop alone.
+/// Whether a kernel is for a pass.
 pub fn multiplies(kernel: Kernel, pass: Pass) -> bool {
-    kernel.numbers != Numbers::Fp8Fast || pass == Pass::Fprop
+    RecipeChoice::of(kernel.numbers).multiplies(pass)
 }
 
 /// The quantizers that the model has of a machine, with their names.

@@ -11,7 +11,7 @@ mod splits;
 mod suite;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use self::choices::{MachineChoice, PassChoice, RecipeChoice, TileChoice};
 use self::suite::{OwnShape, SEED, Shape};
@@ -77,7 +77,10 @@ impl BenchArgs {
             return Ok(suite);
         }
         let layers = suite::layers()?;
-        for id in &self.shape {
+        for (place, id) in self.shape.iter().enumerate() {
+            if self.shape[..place].contains(id) {
+                continue; // named twice
+            }
             match suite.iter().chain(&layers).find(|shape| shape.id == *id) {
                 Some(shape) => shapes.push(shape.clone()),
                 None => bail!(
@@ -97,8 +100,11 @@ impl BenchArgs {
         self.pass.is_empty() || self.pass.contains(&pass)
     }
 
-    /// Whether a recipe was asked for.
-    fn wants_recipe(&self, recipe: RecipeChoice) -> bool {
-        self.recipe.is_empty() || self.recipe.contains(&recipe)
+    /// The recipes that were asked for.
+    fn wanted_recipes(&self) -> Vec<RecipeChoice> {
+        match self.recipe[..] {
+            [] => RecipeChoice::value_variants().to_vec(),
+            ref named => named.to_vec(),
+        }
     }
 }

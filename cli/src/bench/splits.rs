@@ -26,6 +26,9 @@ pub enum Distribution {
     List(Cow<'static, [u64]>),
 }
 
+/// The largest power of a distribution, either way.
+const MOST_POWER: f64 = 64.0;
+
 use Distribution::{Balanced, Empty, Jittered, List, One, Zipf};
 
 impl FromStr for Distribution {
@@ -47,8 +50,8 @@ impl FromStr for Distribution {
             _ => list().map(|counts| List(counts.into())),
         };
         match parsed {
-            Some(Zipf(power) | Empty(_, power)) if !power.is_finite() => {
-                bail!("`{text}` has no finite power")
+            Some(Zipf(power) | Empty(_, power)) if !(-MOST_POWER..=MOST_POWER).contains(&power) => {
+                bail!("`{text}` has no power of -{MOST_POWER} to {MOST_POWER}")
             }
             Some(distribution) => Ok(distribution),
             None => bail!(
@@ -76,7 +79,7 @@ impl Distribution {
     /// Rows of each expert.
     pub fn deal(&self, groups: usize, rows: u64, seed: u64) -> Result<Vec<u64>> {
         let mut random = SplitMix(seed);
-        Ok(match self {
+        let counts = match self {
             Balanced => apportion(&vec![1.0; groups], rows),
             Jittered => {
                 let mut weight = |_| (700 + random.below(601)) as f64;
@@ -105,12 +108,21 @@ impl Distribution {
                 );
                 counts.to_vec()
             }
-        })
+        };
+        let sum = counts.iter().try_fold(0u64, |sum, &count| sum.checked_add(count));
+        ensure!(
+            sum == Some(rows),
+            "{rows} rows cannot be dealt out to {groups} experts as `{self}` says"
+        );
+        Ok(counts)
     }
 }
 
 fn zipf(count: usize, power: f64, rows: u64) -> Vec<u64> {
-    let weights: Vec<f64> = (0..count).map(|rank| (rank as f64 + 1.0).powf(-power)).collect();
+    // The largest weight is 1, so that their sum is a number.
+    let first = if power < 0.0 { count as f64 } else { 1.0 };
+    let weight = |rank| ((rank as f64 + 1.0) / first).powf(-power);
+    let weights: Vec<f64> = (0..count).map(weight).collect();
     apportion(&weights, rows)
 }
 
@@ -123,7 +135,8 @@ fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
     let mut order: Vec<usize> = (0..exact.len()).collect();
     let remainder = |i: usize| exact[i] - exact[i].floor();
     order.sort_by(|&i, &j| remainder(j).total_cmp(&remainder(i)));
-    let missing = total - counts.iter().sum::<u64>();
+    let dealt: u64 = counts.iter().fold(0, |sum, &count| sum.saturating_add(count));
+    let missing = total.saturating_sub(dealt);
     for &i in order.iter().take(missing as usize) {
         counts[i] += 1;
     }

@@ -152,6 +152,12 @@ fn shapes(rows: &[Row], seed: u64) -> Result<Vec<Shape>> {
     (0..).zip(rows).map(shape).collect()
 }
 
+/// Limits of shapes of the user's, beyond what a GPU of today has memory for, so that no count of
+/// elements or bytes is cut off: experts, rows or features, elements of a tensor.
+const MOST_GROUPS: u64 = 1 << 16;
+const MOST_EXTENT: u64 = 1 << 31;
+const MOST_ELEMENTS: u128 = 1 << 40;
+
 /// A shape of the user's, `GROUPS,ROWS,N,K,DIST`; its splits are drawn when the seed is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnShape {
@@ -170,18 +176,23 @@ impl FromStr for OwnShape {
         let [groups, rows, n, k, distribution] = parts[..] else {
             bail!("`{text}` is no shape: it is written GROUPS,ROWS,N,K,DIST");
         };
-        let number = |what, text: &str| -> Result<u64> {
+        let number = |what, text: &str, most: u64| -> Result<u64> {
             let number = text.parse().with_context(|| format!("{what} `{text}` is no number"))?;
-            ensure!(number > 0, "{what} must be at least 1");
+            ensure!((1..=most).contains(&number), "{what} must be 1 to {most}, not {number}");
             Ok(number)
         };
         let own = Self {
-            groups: usize::try_from(number("GROUPS", groups)?)?,
-            rows: number("ROWS", rows)?,
-            n: number("N", n)?,
-            k: number("K", k)?,
+            groups: usize::try_from(number("GROUPS", groups, MOST_GROUPS)?)?,
+            rows: number("ROWS", rows, MOST_EXTENT)?,
+            n: number("N", n, MOST_EXTENT)?,
+            k: number("K", k, MOST_EXTENT)?,
             distribution: distribution.parse()?,
         };
+        let [groups, rows, n, k] = [own.groups as u64, own.rows, own.n, own.k].map(u128::from);
+        ensure!(
+            (rows * n).max(rows * k).max(groups * n * k) <= MOST_ELEMENTS,
+            "`{text}` has a tensor of more than 2^40 elements"
+        );
         // What cannot be dealt out is a mistake on the command line, and said there.
         own.shape(0, SEED)?;
         Ok(own)
@@ -310,6 +321,10 @@ mod tests {
             ("4,100,64,zipf:1", "GROUPS,ROWS,N,K,DIST"),
             ("x,100,64,32,bal", "GROUPS `x`"),
             ("4,100,0,32,bal", "N must be"),
+            ("65537,100,64,32,bal", "GROUPS must be 1 to 65536"),
+            ("4,4294967296,64,32,bal", "ROWS must be"),
+            ("4,100,64,32,zipf:65", "power"),
+            ("65536,100,2147483648,2147483648,bal", "2^40 elements"),
             ("4,100,64,32,normal", "`normal`"),
             ("4,100,64,32,empty:4:1", "without rows"),
             ("3,6,64,32,2:0:3", "5 rows"),

@@ -38,10 +38,11 @@ const WARM_SECONDS: f64 = 3.0;
 /// Measures what the flags ask for.
 pub fn run(args: &BenchArgs) -> Result<()> {
     let shapes = args.shapes()?;
+    let recipes = args.wanted_recipes();
     let wanted = Wanted {
         levels: &args.measure.level,
         pass: &|pass| args.wants_pass(pass),
-        recipe: &|recipe| args.wants_recipe(recipe),
+        recipe: &|recipe| recipes.contains(&recipe),
     };
     let plan = wanted.plan();
     if plan.is_empty() {
@@ -51,7 +52,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         "`bench` measures on a GPU, and there is none that can be used (`bench --model` predicts \
          without one)",
     )?;
-    let mut ours = Ours::new(&device, args.seed, &args.recipe, FLUSH_BYTES)?;
+    let mut ours = Ours::new(&device, args.seed, &recipes, FLUSH_BYTES)?;
     let (mut peer, about) = match args.measure.no_peer {
         true => (None, None),
         false => {

@@ -85,17 +85,16 @@ impl Section {
     }
 
     /// Products of this library that the section has for a pass.
-    pub fn products(self, pass: Pass) -> &'static [RecipeChoice] {
+    fn products(self, pass: Pass) -> Vec<RecipeChoice> {
         use RecipeChoice::{Fp8Block, Fp8Fast, Fp8Tensor};
-        match self {
+        let all: &[RecipeChoice] = match self {
             Self::Bf16 => &[RecipeChoice::Bf16],
-            // Fast sums are for fprop alone, as recipes use them.
-            Self::Fp8 if pass == Pass::Fprop => &[Fp8Fast, Fp8Tensor, Fp8Block],
-            Self::Fp8 => &[Fp8Tensor, Fp8Block],
+            Self::Fp8 => &[Fp8Fast, Fp8Tensor, Fp8Block],
             Self::Mxfp8 => &[RecipeChoice::Mxfp8],
             Self::Nvfp4 => &[RecipeChoice::Nvfp4],
             Self::Copy | Self::Quantize | Self::Layer(_) => &[],
-        }
+        };
+        all.iter().copied().filter(|recipe| recipe.multiplies(pass)).collect()
     }
 }
 
@@ -192,7 +191,7 @@ pub enum Level {
     Layer,
     /// What calls take of the host.
     Host,
-    /// Recorded graphs, replayed, beside plain calls.
+    /// Recorded graphs of layers and of products that overwrite, replayed, beside plain calls.
     Replay,
 }
 
@@ -228,15 +227,18 @@ impl Wanted<'_> {
         ];
         let mut cases = Vec::new();
         for (choice, pass) in passes {
-            if !(self.pass)(choice) || !self.any(section.products(pass)) {
+            if !(self.pass)(choice) || !self.any(&section.products(pass)) {
                 continue;
             }
-            let task = Task::Product(pass);
+            let case = |quantity, replay| CasePlan { task: Task::Product(pass), quantity, replay };
             if self.level(Level::Product) {
-                cases.push(CasePlan { task, quantity: Quantity::Gpu, replay: false });
+                cases.push(case(Quantity::Gpu, false));
             }
             if self.level(Level::Host) {
-                cases.push(CasePlan { task, quantity: Quantity::Host, replay: false });
+                cases.push(case(Quantity::Host, false));
+            }
+            if self.level(Level::Replay) && pass != Pass::Accumulate {
+                cases.extend([case(Quantity::Gpu, true), case(Quantity::Host, true)]);
             }
         }
         cases

@@ -16,6 +16,7 @@ use grouped_linear::{DType, Device, Error, Graph, Stream, Tensor};
 
 use self::base::{Base, Data};
 pub use self::fill::repeat;
+use self::quantized::Sets;
 use super::engine::{Answer, Call, Contenders, Engine};
 use super::record::{Check, Quantity};
 use super::task::{Pace, Section, Task};
@@ -70,7 +71,7 @@ struct Recorded {
 }
 
 impl Ours {
-    /// The library on `device`, which runs what multiplies with one of `recipes`, all if there is none.
+    /// The library on `device`, which runs what multiplies with one of `recipes`.
     /// Data depend on `seed` alone. An L2 cache is emptied by writing `flush_bytes`.
     pub fn new(
         device: &Device,
@@ -88,15 +89,32 @@ impl Ours {
         Ok(Self { stream, flush, data, base, work, task, graphs, recipes })
     }
 
-    fn wants(&self, recipe: RecipeChoice) -> bool {
-        self.recipes.is_empty() || self.recipes.contains(&recipe)
+    fn build(&mut self, section: Section, shape: &Shape) -> Result<Box<dyn Work>, Error> {
+        match section {
+            Section::Copy => {
+                self.base = None; // it takes no part
+                Ok(Box::new(copy::Copy::new(&self.stream)?))
+            }
+            Section::Bf16 => Ok(Box::new(products::Bf16::new(self.base(shape)?))),
+            Section::Fp8 => self.quantized(shape, quantized::FP8),
+            Section::Mxfp8 => self.quantized(shape, quantized::MXFP8),
+            Section::Nvfp4 => self.quantized(shape, quantized::NVFP4),
+            Section::Quantize => Ok(Box::new(quantizers::Quantizers::new(self.base(shape)?))),
+            Section::Layer(kind) => {
+                let (base, with_bf16) =
+                    (self.base(shape)?, self.recipes.contains(&RecipeChoice::Bf16));
+                Ok(Box::new(layers::Layers::new(&self.stream, base, kind, with_bf16)?))
+            }
+        }
     }
 
-    fn build(&mut self, section: Section, shape: &Shape) -> Result<Box<dyn Work>, Error> {
-        if section == Section::Copy {
-            self.base = None;
-            return Ok(Box::new(copy::Copy::new(&self.stream)?));
-        }
+    fn quantized(&mut self, shape: &Shape, sets: Sets) -> Result<Box<dyn Work>, Error> {
+        let base = self.base(shape)?;
+        Ok(Box::new(quantized::Quantized::new(&self.stream, base, sets, &self.recipes)?))
+    }
+
+    /// The shape's operands, those of the section before if it had the same shape.
+    fn base(&mut self, shape: &Shape) -> Result<Base, Error> {
         let base = match self.base.take() {
             Some(base) if base.shape == *shape => base,
             former => {
@@ -104,19 +122,7 @@ impl Ours {
                 Base::new(&self.stream, &mut self.data, shape)?
             }
         };
-        let base = self.base.insert(base).clone();
-        let (stream, wants) = (&self.stream, |recipe| self.wants(recipe));
-        Ok(match section {
-            Section::Bf16 => Box::new(products::Bf16::new(base)),
-            Section::Fp8 | Section::Mxfp8 | Section::Nvfp4 | Section::Copy => {
-                Box::new(quantized::Quantized::new(stream, base, section, &wants)?)
-            }
-            Section::Quantize => Box::new(quantizers::Quantizers::new(base)),
-            Section::Layer(kind) => {
-                let with_bf16 = self.wants(RecipeChoice::Bf16);
-                Box::new(layers::Layers::new(stream, base, kind, with_bf16)?)
-            }
-        })
+        Ok(self.base.insert(base).clone())
     }
 
     /// The section's work, with memory for the task.

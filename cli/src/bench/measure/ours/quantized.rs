@@ -22,7 +22,7 @@ use super::check::{self, Limits, Read};
 use super::products::{BF16, F32, Results, calls_to_check, not_open};
 use crate::bench::choices::RecipeChoice;
 use crate::bench::measure::record::Check;
-use crate::bench::measure::task::{Section, Task};
+use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
 
 /// FP8 tensor cores of Hopper keep about 13 bits of a sum, and cut off the rest at each step of a long
@@ -32,6 +32,31 @@ const FAST: Limits = Limits { worst: 6e-2, rms: 3e-2 };
 const PROMOTED: Limits = Limits { worst: 6e-3, rms: 3e-3 };
 /// The same without the rounding to BF16.
 const PROMOTED_F32: Limits = Limits { worst: 5e-3, rms: 2e-3 };
+
+/// Recipes of a section, each with the contenders that multiply its operands.
+pub type Sets = &'static [(fn() -> Recipe, &'static [RecipeChoice])];
+
+/// One scale per expert, and a scale per block.
+pub const FP8: Sets = &[
+    (
+        || Recipe::Current(CurrentScaling::default()),
+        &[RecipeChoice::Fp8Fast, RecipeChoice::Fp8Tensor],
+    ),
+    (|| Recipe::Block(BlockScaling::default()), &[RecipeChoice::Fp8Block]),
+];
+/// MXFP8.
+pub const MXFP8: Sets = &[(|| Recipe::Mxfp8(Mxfp8Scaling::default()), &[RecipeChoice::Mxfp8])];
+/// NVFP4.
+pub const NVFP4: Sets = &[(nvfp4, &[RecipeChoice::Nvfp4])];
+
+/// Untransformed, so that each operand can be restored and multiplied again.
+fn nvfp4() -> Recipe {
+    Recipe::Nvfp4(Nvfp4Scaling {
+        transform: Transform::None,
+        stochastic_gradients: false,
+        ..Nvfp4Scaling::default()
+    })
+}
 
 /// Products of one section.
 pub struct Quantized {
@@ -54,31 +79,15 @@ impl Quantized {
     pub fn new(
         stream: &Stream,
         base: Base,
-        section: Section,
-        wants: &dyn Fn(RecipeChoice) -> bool,
+        all: Sets,
+        wanted: &[RecipeChoice],
     ) -> grouped_linear::Result<Self> {
-        use RecipeChoice::{Fp8Block, Fp8Fast, Fp8Tensor};
-        // Untransformed, so that each operand can be restored and multiplied again.
-        let nvfp4 = Nvfp4Scaling {
-            transform: Transform::None,
-            stochastic_gradients: false,
-            ..Nvfp4Scaling::default()
-        };
-        let all: &[(Recipe, &[RecipeChoice])] = match section {
-            Section::Fp8 => &[
-                (Recipe::Current(CurrentScaling::default()), &[Fp8Fast, Fp8Tensor]),
-                (Recipe::Block(BlockScaling::default()), &[Fp8Block]),
-            ],
-            Section::Mxfp8 => &[(Recipe::Mxfp8(Mxfp8Scaling::default()), &[RecipeChoice::Mxfp8])],
-            Section::Nvfp4 => &[(Recipe::Nvfp4(nvfp4), &[RecipeChoice::Nvfp4])],
-            _ => &[],
-        };
         let mut sets = Vec::new();
         for (recipe, contenders) in all {
             let mut recipes = contenders.to_vec();
-            recipes.retain(|recipe| wants(*recipe));
+            recipes.retain(|recipe| wanted.contains(recipe));
             if !recipes.is_empty() {
-                sets.push(Set::new(stream, &base, *recipe, recipes)?);
+                sets.push(Set::new(stream, &base, recipe(), recipes)?);
             }
         }
         Ok(Self { base, sets, results: Results::None })
@@ -176,8 +185,7 @@ impl Work for Quantized {
         let mut names = Vec::new();
         if let Task::Product(pass) = task {
             for recipe in self.sets.iter().flat_map(|set| &set.recipes) {
-                // Fast sums are for fprop alone, as recipes use them.
-                if *recipe != RecipeChoice::Fp8Fast || pass == Pass::Fprop {
+                if recipe.multiplies(pass) {
                     names.push(recipe.name().to_owned());
                 }
             }

@@ -117,8 +117,8 @@ impl Work for Quantizers {
             Source::Dy => QuantizeSource::Tokens(&self.base.dy, &self.base.splits),
             Source::W => QuantizeSource::Weights(&self.base.w),
         };
-        // Scales of FP8 are powers of two, as those of blocks are in the recipe.
-        let power_of_two = matches!(quantizer.kind, Kind::Group | Kind::Vector | Kind::Square);
+        // As the recipes have it: scales of blocks are powers of two, one of a group is not.
+        let power_of_two = matches!(quantizer.kind, Kind::Vector | Kind::Square);
         let scale = ScaleRule { power_of_two, epsilon: 0.0 };
         quantize(stream, QuantizeArgs { scale, ..QuantizeArgs::new(source) }, destination)
     }
