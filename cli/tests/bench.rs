@@ -50,6 +50,8 @@ fn flags_that_mean_nothing_together_are_refused() {
         (&["--model", "--level=layer"], "--level"),
         (&["--loop=3", "--pause=5"], "--pause"),
         (&["--rounds=0"], "--rounds"),
+        (&["--warm-up=0"], "--warm-up"),
+        (&["--peer-rest=kernel"], "needs `--pause`"),
         (&["--own=2,64,32,32,normal"], "`normal` is no distribution"),
         (&["--own=2,64,32,32,1:2"], "not 2 and 64"),
         (&["--shape=s99"], "no shape `s99`"),

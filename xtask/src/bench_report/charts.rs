@@ -117,6 +117,9 @@ fn roofline(title: &str, record: &Record, tables: &[Table<'_>]) -> Option<String
             }
         }
     }
+    if points.is_empty() {
+        return None;
+    }
     let most_rate = points.iter().map(|point| point.2).chain(ceilings.iter().map(|c| c.1));
     let most_rate = most_rate.max_by(f64::total_cmp)? * 1.3;
     let span = |of: fn(f64, f64) -> f64, start| points.iter().map(|p| p.1).fold(start, of);

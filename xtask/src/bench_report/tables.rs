@@ -6,14 +6,14 @@ use std::fmt::Write;
 use super::figures::{
     Mean, Ratios, SETS, Table, Who, copy_rate, mean, of, product_bytes, rate, ratios_of_three,
 };
-use super::record::{CaseRecord, Check, Quantity, Record, Times};
+use super::record::{CaseRecord, Check, Quantity, Record, Rest, Times};
 
 /// What a reader must know of a run.
 pub fn about(record: &Record) -> String {
     let Record { gpu, settings, .. } = record;
     let mut text = String::new();
     if let Some(failure) = &record.failure {
-        let _ = writeln!(text, "**The run ended early: {failure}.**\n");
+        let _ = writeln!(text, "**The run ended early: {}.**\n", escaped(failure));
     }
     let driver = gpu.driver.as_deref().unwrap_or("unknown");
     let _ = write!(text, "{} (driver {driver}), grouped-linear {}", gpu.name, record.version);
@@ -32,6 +32,12 @@ pub fn about(record: &Record) -> String {
         (None, 0) => write!(text, ", L2 flushed before each call"),
         (None, pause) => write!(text, ", L2 flushed and {pause} µs of rest before each call"),
     };
+    if settings.peer_rest == Some(Rest::Kernel) {
+        text += ", in a peer's rest a kernel waits";
+    }
+    if let Some(script) = &settings.peer_script {
+        let _ = write!(text, ", the peer is {}", escaped(script));
+    }
     if let Some(copy) = copy_rate(record) {
         let _ = write!(text, "; the card copied {copy:.2} TB/s");
     }
@@ -50,7 +56,7 @@ pub fn about(record: &Record) -> String {
         );
     }
     for (name, reason) in record.peer.iter().flat_map(|peer| &peer.absent) {
-        let _ = writeln!(text, "Not measured: {name} ({reason}).");
+        let _ = writeln!(text, "Not measured: {name} ({}).", escaped(reason));
     }
     text
 }
@@ -148,7 +154,7 @@ fn means(tables: &[&Table<'_>]) -> String {
     )
 }
 
-/// Products that take at least half as long as the bytes that they must move.
+/// Products that take at most twice as long as a copy of the bytes that they must move.
 fn memory_bound(record: &Record, tables: &[&Table<'_>]) -> String {
     let Some(copy) = copy_rate(record) else { return String::new() };
     let mut rows = String::new();
@@ -236,6 +242,18 @@ fn round(value: f64) -> String {
     }
 }
 
+/// What Markdown would take for marks of its own.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if "\\<>*_`|[]".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
 /// Who could not take part, once for each reason.
 fn refusals(tables: &[&Table<'_>]) -> String {
     let mut reasons: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
@@ -249,7 +267,7 @@ fn refusals(tables: &[&Table<'_>]) -> String {
     }
     let mut text = String::new();
     for ((name, reason), shapes) in reasons {
-        let _ = writeln!(text, "\nWithout {name} on {}: {reason}.", shapes.join(", "));
+        let _ = writeln!(text, "\nWithout {name} on {}: {}.", shapes.join(", "), escaped(reason));
     }
     text
 }

@@ -9,7 +9,7 @@ const RUN: &str = r#"{
     "before": {"clocks.sm": "1500 MHz", "power.draw": "300 W", "power.limit": "700 W", "temperature.gpu": "40"},
     "after": {"clocks.sm": "1400 MHz", "power.draw": "690 W", "temperature.gpu": "60"}},
   "peer": {"versions": {"torch": "2.11"}, "absent": {"deep_gemm": "no module"}},
-  "settings": {"seed": 7, "rounds": 9, "warm_up": 3, "pause_us": 0, "in_a_row": null, "turns": true, "host_calls": 50},
+  "settings": {"seed": 7, "rounds": 9, "warm_up": 3, "pause_us": 0, "in_a_row": null, "turns": true, "host_calls": 50, "peer_rest": "kernel", "peer_script": "other.py"},
   "shapes": [
     {"id": "s01", "distribution": "bal", "splits": [100, 100], "n": 64, "k": 32},
     {"id": "s02", "distribution": "one", "splits": [0, 100], "n": 64, "k": 32},
@@ -66,6 +66,7 @@ fn tables_have_rates_ratios_and_reasons() {
     for line in [
         "### 2026-11-22 20:15:00, NVIDIA H200",
         "the card copied 4.00 TB/s.",
+        "in a peer's rest a kernel waits, the peer is other.py",
         "Before and after: 1500 MHz and 1400 MHz (multiprocessors), 300 W and 690 W of 700 W, 40 and 60 °C.",
         "1 results were compared with FP64 in the same run; the one nearest to its limit (bf16) had 50 % of it.",
         "Not measured: deep_gemm (no module).",
@@ -80,7 +81,7 @@ fn tables_have_rates_ratios_and_reasons() {
         "| Layer in block, forward and backward | block | our bf16 | 2.000 | 2.000 (s01) | 1 of s01 to s12 |",
         "| s01 | bf16 | 800 (1.00, 0.90–1.10) | 400, **2.000** | 533, **1.500** | 1000, **0.800** |",
         "| s02 | bf16 | 400 (1.00, 0.90–1.10) | 800, **0.500** | – | – |",
-        "Without dense on s02: out of <memory>.",
+        r"Without dense on s02: out of \<memory\>.",
         "#### Layer in block, forward and backward",
         "| s01 | block | 1200 (2.00, 1.90–2.10) | 480, **2.500** | 600, **2.000** |",
         "| s01 | bf16 | 600 (4.00, 3.90–4.10) | 480, **1.250** | – |",

@@ -1,17 +1,18 @@
-//! Flags of measuring.
+//! How `bench` measures, as its flags say, and as the record has it.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::conductor::Turns;
-use super::peer::{Rest, SCRIPT};
-use super::record::{Quantity, Settings};
+use super::conductor::{Order, Turns};
+use super::peer::SCRIPT;
+use super::record::{Quantity, Rest, Settings};
 use super::task::{Level, Pace};
 
-/// Flags of measuring.
+/// What is measured, how often, with which rests, and beside whom.
 #[derive(Args, Clone, Debug)]
 pub struct MeasureArgs {
     /// What is measured; everything if nothing is named.
@@ -21,12 +22,12 @@ pub struct MeasureArgs {
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Rounds before them.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     warm_up: u32,
     /// Microseconds of rest before each call, so that a card at its power limit cools down.
     #[arg(long, value_name = "US", default_value_t = 0)]
     pause: u64,
-    /// Who waits in a peer's rest. (Ours is always the host's.)
+    /// Who waits in a peer's rest; needs `--pause`. (Ours is always the host's.)
     #[arg(long, value_enum, default_value = "host")]
     pub peer_rest: Rest,
     /// Time so many calls in a row, without flushing L2 between them, instead of single ones.
@@ -54,6 +55,15 @@ pub struct MeasureArgs {
 }
 
 impl MeasureArgs {
+    /// Refuses flags that mean nothing together.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            self.peer_rest == Rest::Host || self.pause > 0,
+            "`--peer-rest kernel` needs `--pause`, which is how long the kernel waits"
+        );
+        Ok(())
+    }
+
     /// What starts the peer.
     pub fn peer_command(&self) -> Command {
         let mut command = Command::new(&self.python);
@@ -73,7 +83,8 @@ impl MeasureArgs {
             (Quantity::Gpu, None) => Pace::Single(Duration::from_micros(self.pause)),
         };
         let &Self { rounds, warm_up, one_by_one, .. } = self;
-        Turns { rounds, warm_up, turns: !one_by_one, pace }
+        let order = if one_by_one { Order::OneByOne } else { Order::InTurns };
+        Turns { rounds, warm_up, order, pace }
     }
 
     /// As the record has them.
@@ -86,6 +97,10 @@ impl MeasureArgs {
             in_a_row: self.r#loop,
             turns: !self.one_by_one,
             host_calls: self.host_calls,
+            peer_rest: (!self.no_peer && self.pause > 0).then_some(self.peer_rest),
+            peer_script: self.peer.as_ref().map(|script| {
+                script.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }),
         }
     }
 }

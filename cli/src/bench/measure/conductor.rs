@@ -17,10 +17,19 @@ pub struct Turns {
     pub rounds: u32,
     /// Rounds before them.
     pub warm_up: u32,
-    /// Whether contenders take turns; otherwise each has all its rounds in a row.
-    pub turns: bool,
+    /// Who is called after whom.
+    pub order: Order,
     /// How a call is timed.
     pub pace: Pace,
+}
+
+/// Who is called after whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In each round every contender has its turn.
+    InTurns,
+    /// Each contender has all its rounds in a row.
+    OneByOne,
 }
 
 /// What became of a case.
@@ -34,7 +43,7 @@ pub struct Outcome {
     pub checks: Vec<Check>,
 }
 
-/// A side of the race: an engine, and whether it is this library.
+/// One of those that are compared: an engine, and whether it is this library.
 pub struct Side<'a> {
     /// Who answers.
     pub engine: &'a mut dyn Engine,
@@ -74,7 +83,7 @@ pub fn run(sides: &mut [Side<'_>], case: CasePlan, turns: Turns) -> Result<Outco
         }
     }
     let all = turns.warm_up + turns.rounds;
-    if turns.turns {
+    if turns.order == Order::InTurns {
         for turn in 0..all {
             for contender in &mut contenders {
                 take_turn(sides, case, contender, (turns, turn))?;
@@ -157,8 +166,8 @@ fn take_turn(
     contender: &mut Contender,
     (turns, turn): (Turns, u32),
 ) -> Result<()> {
-    // Without turns, what ran before is the contender itself.
-    let before = u32::from(turns.turns && case.quantity == Quantity::Gpu);
+    // One by one, what ran before is the contender itself.
+    let before = u32::from(turns.order == Order::InTurns && case.quantity == Quantity::Gpu);
     let engine = &mut sides[contender.side].engine;
     for call_number in 0..=before {
         if contender.refusal.is_some() {

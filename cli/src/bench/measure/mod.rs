@@ -18,6 +18,7 @@ mod task;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use grouped_linear::Device;
@@ -32,11 +33,12 @@ use self::task::{CasePlan, Section, Task, Wanted};
 use super::BenchArgs;
 use super::suite::Shape;
 
-/// Seconds of load before the first case, so that the card is at its sustained clock.
-const WARM_SECONDS: f64 = 3.0;
+/// Load before the first case, so that the card is at its sustained clock.
+const WARM_UP: Duration = Duration::from_secs(3);
 
 /// Measures what the flags ask for.
 pub fn run(args: &BenchArgs) -> Result<()> {
+    args.measure.check()?;
     let shapes = args.shapes()?;
     let recipes = args.wanted_recipes();
     let wanted = Wanted {
@@ -63,9 +65,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
             (Some(peer), Some(about))
         }
     };
-    if let Some(peer) = &mut peer {
-        peer.warm(WARM_SECONDS)?;
-    }
+    ours.warm(WARM_UP).context("warming up the GPU")?;
     let record = new_record(args, &device, about, &shapes);
     print_heading(&record);
     let mut sides = vec![Side { engine: &mut ours, ours: true }];

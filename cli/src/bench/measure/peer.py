@@ -424,15 +424,6 @@ class Peer:
         absent["cublas_grouped"] = "torch has no function that calls cuBLAS's grouped product"
         return {"about": {"versions": versions, "absent": absent}}
 
-    def warm(self, request):
-        a = normal(8192, 8192)
-        end = time.time() + request["seconds"]
-        while time.time() < end:
-            for _ in range(20):
-                a @ a
-            torch.cuda.synchronize()
-        return {"ok": True}
-
     def prepare(self, request):
         self.tasks, self.task, self.calls = {}, None, {}
         torch.cuda.empty_cache()

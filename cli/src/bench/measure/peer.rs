@@ -3,7 +3,6 @@
 //! | request | answer |
 //! | --- | --- |
 //! | `{"do": "hello", "seed"}` | `{"about": {"versions", "absent"}}` |
-//! | `{"do": "warm", "seconds"}` | `{"ok": true}` |
 //! | `{"do": "prepare", "section", "shape"}` | `{"ok": true}` |
 //! | `{"do": "list", "task", "quantity"}` | `{"names": […], "absent": {name: reason}}` |
 //! | `{"do": "time", "task", "contender", "replay", "pace"}` | `{"us": number}` |
@@ -17,24 +16,30 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::engine::{Answer, Call, Contenders, Engine};
-use super::record::{About, Check, Quantity, Refused};
+use super::record::{About, Check, Quantity, Refused, Rest};
 use super::task::{Pace, Section, Task};
 use crate::bench::suite::Shape;
 
 /// The peer of the project: torch, and what it finds beside it.
 pub const SCRIPT: &str = include_str!("peer.py");
 
-/// How a peer rests before a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Rest {
-    /// The host waits, as ours does, and then flushes L2.
-    Host,
-    /// A kernel waits, and L2 is flushed behind it.
-    Kernel,
+impl ValueEnum for Rest {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Host, Self::Kernel]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Host => PossibleValue::new("host").help("The host waits, as ours does"),
+            Self::Kernel => PossibleValue::new("kernel").help("A kernel waits"),
+        })
+    }
 }
 
 /// A running peer.
@@ -77,14 +82,6 @@ impl Peer {
             Answer::Done(Reply { about: Some(about), .. }) => Ok(about),
             Answer::Done(_) => bail!("the peer did not say what it is"),
             Answer::Refused(reason) => bail!("the peer cannot take part: {reason}"),
-        }
-    }
-
-    /// Keeps the GPU busy until its clock is the sustained one.
-    pub fn warm(&mut self, seconds: f64) -> Result<()> {
-        match self.ask(&json!({"do": "warm", "seconds": seconds}))? {
-            Answer::Done(_) => Ok(()),
-            Answer::Refused(reason) => bail!("the peer cannot warm up the GPU: {reason}"),
         }
     }
 

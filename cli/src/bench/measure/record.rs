@@ -73,6 +73,20 @@ pub struct Settings {
     pub turns: bool,
     /// Calls of which host time is the mean, at most.
     pub host_calls: u32,
+    /// Who waits in a peer's rest; `None` without a rest or a peer.
+    pub peer_rest: Option<Rest>,
+    /// File name of another peer's script; `None`: the project's own, or no peer.
+    pub peer_script: Option<String>,
+}
+
+/// How a peer rests before a call; L2 is flushed behind its rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rest {
+    /// The host waits, as ours does.
+    Host,
+    /// A kernel waits.
+    Kernel,
 }
 
 /// A grouped product's size.

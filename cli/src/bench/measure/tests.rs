@@ -9,11 +9,11 @@ use anyhow::Result;
 use clap::Parser as _;
 use grouped_linear::{Arch, Device};
 
-use super::conductor::{self, Outcome, Side, Turns};
+use super::conductor::{self, Order, Outcome, Side, Turns};
 use super::engine::{Answer, Call, Contenders, Engine};
 use super::ours::Ours;
-use super::peer::{Peer, Rest, SCRIPT};
-use super::record::{Check, Quantity, Record, Refused};
+use super::peer::{Peer, SCRIPT};
+use super::record::{Check, Quantity, Record, Refused, Rest};
 use super::task::{CasePlan, LayerKind, Level, Pace, Section, Task, Wanted};
 use super::{Run, new_record};
 use crate::bench::BenchArgs;
@@ -22,7 +22,7 @@ use crate::bench::model::product::Pass;
 use crate::bench::suite::{OwnShape, SEED, Shape};
 
 const TURNS: Turns =
-    Turns { rounds: 3, warm_up: 1, turns: true, pace: Pace::Single(Duration::ZERO) };
+    Turns { rounds: 3, warm_up: 1, order: Order::InTurns, pace: Pace::Single(Duration::ZERO) };
 const ALL: [RecipeChoice; 6] = [
     RecipeChoice::Bf16,
     RecipeChoice::Fp8Fast,
@@ -56,7 +56,7 @@ fn the_cpu_can_be_an_engine() {
                 Quantity::Gpu => Pace::InARow(1),
                 Quantity::Host => Pace::Host(1),
             };
-            let turns = Turns { rounds: 1, warm_up: 0, turns: false, pace };
+            let turns = Turns { rounds: 1, warm_up: 0, order: Order::OneByOne, pace };
             let outcome = conductor::run(&mut sides, case, turns)
                 .unwrap_or_else(|error| panic!("{section:?} {case:?}: {error:#}"));
             let mixed = case.task.name().starts_with("hadamard") && outcome.checks.is_empty();
@@ -184,7 +184,7 @@ fn contenders_take_turns_and_the_second_call_counts() {
 
     let mut alone = Scripted { names: vec!["a", "b"], ..Scripted::default() };
     let mut sides = [Side { engine: &mut alone, ours: true }];
-    conductor::run(&mut sides, FPROP, Turns { turns: false, ..TURNS }).unwrap();
+    conductor::run(&mut sides, FPROP, Turns { order: Order::OneByOne, ..TURNS }).unwrap();
     assert_eq!(alone.calls.concat(), "aaaabbbb");
 }
 
@@ -255,7 +255,7 @@ fn a_run_is_written_whole_and_broken() {
     assert_eq!(record.shapes[0].splits, [10, 30]);
     assert_eq!((record.settings.seed, record.settings.rounds), (9, 2));
     assert!(record.failure.is_none() && record.cases[0].flops == 2.0 * 40.0 * 64.0 * 32.0);
-    assert!(!record.gpu.before.is_empty() && !record.gpu.after.is_empty());
+    assert!(record.settings.peer_rest.is_none() && record.settings.peer_script.is_none());
 
     let mut wrong = Scripted { names: vec!["bf16"], worst: 0.6, ..Scripted::default() };
     let mut sides = [Side { engine: &mut wrong, ours: true }];
@@ -286,7 +286,6 @@ fn a_peer_answers_over_its_pipe() {
     let mut peer = shell_peer(r#"echo '{"us": 12.5}'"#).unwrap();
     let about = peer.hello(1).unwrap();
     assert_eq!((about.versions["torch"].as_str(), about.absent["x"].as_str()), ("9", "no"));
-    assert!(format!("{:#}", peer.warm(1.0).unwrap_err()).contains("what?"));
     assert_eq!(peer.prepare(Section::Bf16, &shape("2,4,8,8,bal")).unwrap(), Answer::Done(()));
     let mut ours = Scripted { names: vec!["a"], ..Scripted::default() };
     let mut sides =
@@ -363,7 +362,6 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
     for name in ["deep_gemm", "transformer_engine", "cublas_grouped"] {
         assert!(about.absent.contains_key(name), "{about:?}");
     }
-    peer.warm(0.0).unwrap();
     let shape = shape("3,40,32,16,24:0:16");
     let copy = CasePlan { task: Task::Copy, ..FPROP };
     let mut plan = everything();
@@ -377,7 +375,7 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
                 Quantity::Gpu => Pace::Single(Duration::from_micros(10)),
                 Quantity::Host => Pace::Host(3),
             };
-            let turns = Turns { rounds: 1, warm_up: 0, turns: true, pace };
+            let turns = Turns { rounds: 1, warm_up: 0, order: Order::InTurns, pace };
             let mut sides = [Side { engine: &mut peer, ours: false }];
             let outcome = conductor::run(&mut sides, case, turns).unwrap();
             if case.quantity == Quantity::Gpu {

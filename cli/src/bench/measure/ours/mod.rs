@@ -21,6 +21,7 @@ use super::engine::{Answer, Call, Contenders, Engine};
 use super::record::{Check, Quantity};
 use super::task::{Pace, Section, Task};
 use crate::bench::choices::RecipeChoice;
+use crate::bench::model::product::Pass;
 use crate::bench::suite::Shape;
 
 /// Bytes that are written to empty the L2 cache: this takes a GPU longer than the host needs to queue
@@ -123,6 +124,22 @@ impl Ours {
             }
         };
         Ok(self.base.insert(base).clone())
+    }
+
+    /// Multiplies for so long, until the clock of the GPU is the sustained one.
+    pub fn warm(&mut self, time: Duration) -> Result<()> {
+        let (shape, task) = (Shape::unnamed(vec![8192], 8192, 8192), Task::Product(Pass::Fprop));
+        let base = Base::new(&self.stream, &mut self.data, &shape)?;
+        let mut work = products::Bf16::new(base);
+        work.open(&self.stream, task)?;
+        let start = Instant::now();
+        while start.elapsed() < time {
+            for _ in 0..20 {
+                work.run(&self.stream, task, "bf16")?;
+            }
+            self.stream.synchronize()?;
+        }
+        Ok(())
     }
 
     /// The section's work, with memory for the task.
