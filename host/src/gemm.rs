@@ -4,9 +4,9 @@ mod boxes;
 pub(crate) mod scaled;
 
 use bytemuck::bytes_of;
-use grouped_linear_kernels::abi::{D_BOX_ROWS, ElementType, GemmArgs, Ragged, TensorMap};
+use grouped_linear_kernels::abi::{ElementType, GemmArgs, Ragged, TensorMap};
 
-use self::boxes::{Side, box_lines, fp8, micro, sixteen, source_lines};
+use self::boxes::{Lines, Side, box_lines, fp8, micro, output_rows, sixteen, source_lines};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, mismatch};
@@ -36,11 +36,13 @@ pub(crate) fn prepare(
     let Some(kernel) = &launch.kernel else {
         return Ok(());
     };
+    let mut has_feature_blocks = false;
     let ((a_map, b_map, b_maps), (d_map, has_d_map)) = match sixteen(kernel.role) {
         Some((target, _)) => {
             check_alignment(&operands.d, operands.bias)?;
+            has_feature_blocks = feature_blocks(target, problem);
             let maps = tensor_maps(launcher, target, problem, operands)?;
-            (maps, output_map(launcher, problem, &operands.d)?)
+            (maps, output_map(launcher, target, problem, &operands.d)?)
         }
         None => ((NO_MAP, NO_MAP, 0), (NO_MAP, 0)),
     };
@@ -50,6 +52,7 @@ pub(crate) fn prepare(
         b_map,
         d_map,
         has_d_map,
+        has_feature_blocks: u32::from(has_feature_blocks),
         b_maps,
         a_row_stride: strides.a_row,
         a_reduction_stride: strides.a_reduction,
@@ -92,7 +95,8 @@ fn plain_args(
         row_scale_factor: 1.0,
         row_scales: 0,
         has_d_map: 0,
-        reserved: [0; 3],
+        has_feature_blocks: 0,
+        reserved: [0; 2],
     }
 }
 
@@ -214,10 +218,14 @@ fn tensor_maps(
     problem: &GemmProblem,
     operands: &GemmOperands<'_>,
 ) -> Result<(TensorMap, TensorMap, u64)> {
-    let [a_box, b_box] = sixteen_boxes(target, problem.pass);
+    if let GroupedOperand::Rows(x) = &operands.b {
+        let [dy, x] = wgrad_maps(target, problem, operands.a, x);
+        return Ok((launcher.encode(&dy)?, launcher.encode(&x)?, 0));
+    }
+    let [a_box, _] = sixteen_boxes(target, problem.pass);
     let a_map = launcher.encode(&token_map(operands.a, a_box))?;
     match &operands.b {
-        GroupedOperand::Rows(x) => Ok((a_map, launcher.encode(&token_map(x, b_box))?, 0)),
+        GroupedOperand::Rows(_) => Err(mismatch()),
         GroupedOperand::Groups(weights) => match weights.parts() {
             Parts::Packed(tensor) => {
                 let address = tensor.address().unwrap_or(0);
@@ -242,13 +250,13 @@ fn exact_maps(
     a: &Tensor,
     b: &Tensor,
 ) -> Result<(TensorMap, TensorMap)> {
-    let [a_box, b_box] = sixteen_boxes(target, problem.pass);
-    let a_map = token_map(a, a_box);
-    let b_map = if problem.pass == Pass::Wgrad {
-        token_map(b, b_box)
+    let [a_map, b_map] = if problem.pass == Pass::Wgrad {
+        wgrad_maps(target, problem, a, b)
     } else {
+        let [a_box, _] = sixteen_boxes(target, problem.pass);
         let shape = [problem.groups, problem.out_features, problem.in_features];
-        weight_map(target, problem.pass, b.address().unwrap_or(0), b.dtype(), shape)
+        let address = b.address().unwrap_or(0);
+        [token_map(a, a_box), weight_map(target, problem.pass, address, b.dtype(), shape)]
     };
     Ok((launcher.encode(&a_map)?, launcher.encode(&b_map)?))
 }
@@ -256,6 +264,7 @@ fn exact_maps(
 /// The map of an output that lies in one piece, and whether there is one.
 fn output_map(
     launcher: &dyn Launcher,
+    target: KernelTarget,
     problem: &GemmProblem,
     d: &GroupedOperand<'_>,
 ) -> Result<(TensorMap, u32)> {
@@ -274,10 +283,52 @@ fn output_map(
         rank: 2,
         extents: [n as u64, rows as u64, 1],
         strides: [n as u64 * bytes, 0],
-        tile: [128 / bytes as u32, D_BOX_ROWS, 1],
+        tile: [128 / bytes as u32, output_rows(target), 1],
         swizzle: true,
     })?;
     Ok((map, 1))
+}
+
+/// The maps of dY and of X, whose rows are summed.
+fn wgrad_maps(
+    target: KernelTarget,
+    problem: &GemmProblem,
+    dy: &Tensor,
+    x: &Tensor,
+) -> [MapDescriptor; 2] {
+    if feature_blocks(target, problem) {
+        return [block_map(dy, Side::Left), block_map(x, Side::Right)];
+    }
+    let [dy_box, x_box] = sixteen_boxes(target, Pass::Wgrad);
+    [token_map(dy, dy_box), token_map(x, x_box)]
+}
+
+/// Whether wgrad reads all blocks of a stage in one box: Hopper's kernel does, where the last block is
+/// whole, since a box does not know that a token's features end inside of it.
+fn feature_blocks(target: KernelTarget, problem: &GemmProblem) -> bool {
+    let whole = |features: usize| features.is_multiple_of(SWIZZLE_ELEMENTS as usize);
+    target == KernelTarget::Sm90a
+        && problem.pass == Pass::Wgrad
+        && whole(problem.in_features)
+        && whole(problem.out_features)
+}
+
+/// Token rows `[rows, features]` as blocks of 64 features, read in boxes of all blocks that a side of a
+/// tile has, and of as many tokens as a stage of a reduction.
+fn block_map(tensor: &Tensor, side: Side) -> MapDescriptor {
+    let (rows, features) = (tensor.shape()[0] as u64, tensor.shape()[1] as u64);
+    let bytes = tensor.dtype().bytes() as u64;
+    let block = u64::from(SWIZZLE_ELEMENTS);
+    let lines = |lines| box_lines(KernelTarget::Sm90a, side, lines);
+    MapDescriptor {
+        address: tensor.address().unwrap_or(0),
+        dtype: tensor.dtype(),
+        rank: 3,
+        extents: [block, rows, features / block],
+        strides: [features * bytes, block * bytes],
+        tile: [SWIZZLE_ELEMENTS, lines(Lines::Reduction), lines(Lines::Outer) / SWIZZLE_ELEMENTS],
+        swizzle: true,
+    }
 }
 
 /// Token rows `[rows, features]`, read in boxes of `token_box` rows.

@@ -201,7 +201,7 @@ pub struct GemmArgs {
     /// (contiguous features, rows, groups).
     pub b_map: TensorMap,
     /// Tensor map of the output, two-dimensional (columns, rows of all groups), in boxes of
-    /// [`D_BOX_ROWS`] rows of 128 bytes; see `has_d_map`.
+    /// [`SM90_D_BOX_ROWS`] or [`SM100_D_BOX_ROWS`] rows of 128 bytes; see `has_d_map`.
     pub d_map: TensorMap,
     /// Device address of `TensorMap[groups]`, one map per discrete weight; 0: use `b_map`.
     pub b_maps: u64,
@@ -244,12 +244,18 @@ pub struct GemmArgs {
     pub row_scales: u64,
     /// Whether there is a `d_map` (1) or none (0), as of discrete outputs (tensor-core kernels only).
     pub has_d_map: u32,
+    /// Whether the maps of both operands of a ragged reduction are three-dimensional (1): 64 features,
+    /// tokens, blocks of 64 features. A box then has all blocks of a stage, which are copies of their
+    /// own otherwise (0). Only the wgmma kernels know it.
+    pub has_feature_blocks: u32,
     /// Zero; keeps the size a multiple of the alignment.
-    pub reserved: [u32; 3],
+    pub reserved: [u32; 2],
 }
 
-/// Rows of a box of the output.
-pub const D_BOX_ROWS: u32 = 8;
+/// Rows of a box of the output on Hopper: those that a warp has of wgmma's accumulators.
+pub const SM90_D_BOX_ROWS: u32 = 16;
+/// Rows of a box of the output on Blackwell.
+pub const SM100_D_BOX_ROWS: u32 = 8;
 
 /// Arguments of `dbias_partial` and `dbias_reduce`: `db_g[j] = Σ_rows dY[r, j] · s_r`.
 ///

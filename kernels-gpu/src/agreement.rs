@@ -3,7 +3,8 @@
 use crate::abi::DBIAS_SEGMENT_ROWS;
 use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK};
 use crate::abi::scaled::{Accumulation, Scaling};
-use crate::gemm::{product as products, scales, shape, simt, sm90, sm100};
+use crate::gemm::sm90::ring::{DeepRing, Rooms, WideBoxes};
+use crate::gemm::{product as products, scales, shape, simt, sm100};
 use crate::quantize::mx::{amax, dequantize, mxfp8, nvfp4, swizzle};
 use crate::quantize::{cast, fp8, pad};
 use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role, Sm100Gemm, Sm100Product};
@@ -86,19 +87,19 @@ const fn agrees(kernel: &Kernel) -> bool {
         }
         Role::GemmSm90(..) => {
             threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
-                && shared >= sm90::ring::SHARED_BYTES
+                && shared >= DeepRing::SHARED_BYTES
                 && m == shape::TILE_M
                 && n == shape::TILE_N
                 && k == products::DEPTH
         }
-        Role::GemmFp8(Fp8Gemm { scaling: Scaling { a, b, .. }, .. }) => {
+        Role::GemmFp8(Fp8Gemm { scaling: Scaling { a, b, accumulation }, .. }) => {
             let has_vectors = matches!(a, Blocks::Vector) || matches!(b, Blocks::Vector);
             threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
                 && shared
-                    >= if has_vectors {
-                        sm90::ring::SCALED_SHARED_BYTES
-                    } else {
-                        sm90::ring::SHARED_BYTES
+                    >= match accumulation {
+                        Accumulation::Fast => DeepRing::SHARED_BYTES,
+                        Accumulation::Promoted if has_vectors => WideBoxes::SCALED_SHARED_BYTES,
+                        Accumulation::Promoted => WideBoxes::SHARED_BYTES,
                     }
                 && m == shape::TILE_M
                 && n == shape::TILE_N

@@ -300,81 +300,81 @@ macro_rules! variants {
                 role: Role::GemmSimt(ElementType::F32), threads: 256, cluster: 1, shared: 8704, tile: (64, 64, 16);
 
             "module-gemm-bf16" "gemm_bf16" gemm_sm90_fprop_bf16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, Bf16>,
-                role: Role::GemmSm90(Pass::Fprop, ElementType::Bf16), threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Fprop, ElementType::Bf16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
             "module-gemm-bf16" "gemm_bf16" gemm_sm90_dgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, Bf16>,
-                role: Role::GemmSm90(Pass::Dgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Dgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
             "module-gemm-bf16" "gemm_bf16" gemm_sm90_wgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, Bf16>,
-                role: Role::GemmSm90(Pass::Wgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Wgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
 
             "module-gemm-f16" "gemm_f16" gemm_sm90_fprop_f16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, F16>,
-                role: Role::GemmSm90(Pass::Fprop, ElementType::F16), threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Fprop, ElementType::F16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
             "module-gemm-f16" "gemm_f16" gemm_sm90_dgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, F16>,
-                role: Role::GemmSm90(Pass::Dgrad, ElementType::F16), threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Dgrad, ElementType::F16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
             "module-gemm-f16" "gemm_f16" gemm_sm90_wgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, F16>,
-                role: Role::GemmSm90(Pass::Wgrad, ElementType::F16), threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 64);
+                role: Role::GemmSm90(Pass::Wgrad, ElementType::F16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
 
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_fast_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Rows<Tensor, Tensor>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_fast_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Rows<Tensor, Tensor>, E5m2>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_fast_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Reduction<Tensor, Tensor>, E4m3>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_fast_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Reduction<Tensor, Tensor>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Tensor, Tensor>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Tensor, Tensor>, E5m2>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Tensor, Tensor>, E4m3>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Tensor, Tensor>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 221_440, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
 
             "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_rows_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Square>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_rows_vector_square_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Square>, E5m2>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_reduction_vector_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Vector>, E4m3>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_reduction_vector_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Vector>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
 
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_vector_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Vector>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_vector_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Vector>, E5m2>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_square_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Square, Vector>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_square_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Square, Vector>, E5m2>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Square>, E4m3>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_vector_square_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Square>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_square_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Square, Vector>, E4m3>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_reduction_square_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Square, Vector>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Square, Blocks::Vector], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 228_096, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
 
             "module-gemm-sm100-bf16" "gemm_sm100_bf16" gemm_sm100_fprop_bf16(GemmArgs) = $crate::gemm::sm100::run::<Fprop, Bf16, One>,
                 role: sixteen(Pass::Fprop, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 221_696, tile: (128, 256, 64);

@@ -187,7 +187,8 @@ impl Biased {
             row_scale_factor: ROW_SCALE_FACTOR,
             row_scales,
             has_d_map: 0,
-            reserved: [0; 3],
+            has_feature_blocks: 0,
+            reserved: [0; 2],
         })
     }
 

@@ -223,7 +223,8 @@ impl BiasedFp8 {
             row_scale_factor: 0.0,
             row_scales: 0,
             has_d_map: 0,
-            reserved: [0; 3],
+            has_feature_blocks: 0,
+            reserved: [0; 2],
         };
         Ok(ScaledGemmArgs { gemm, a_scale_map, b_scale_map, a_scales, b_scales })
     }

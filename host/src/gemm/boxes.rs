@@ -1,5 +1,6 @@
 //! Which tensor-core kernel a role names, and the boxes in which it reads its operands.
 
+use grouped_linear_kernels::abi::{SM90_D_BOX_ROWS, SM100_D_BOX_ROWS};
 use grouped_linear_kernels::variants::{Role, Sm100Gemm, Sm100Product};
 
 use crate::plan::{KernelTarget, Pass};
@@ -31,6 +32,14 @@ pub(crate) fn box_lines(target: KernelTarget, side: Side, lines: Lines) -> u32 {
         (Lines::Reduction, ..) => 64,
         (Lines::Outer, KernelTarget::Sm90a, Side::Right) => 256,
         (Lines::Outer, ..) => 128,
+    }
+}
+
+/// Rows of a box of the output, of 128 bytes each.
+pub(crate) fn output_rows(target: KernelTarget) -> u32 {
+    match target {
+        KernelTarget::Sm90a => SM90_D_BOX_ROWS,
+        KernelTarget::Sm100a => SM100_D_BOX_ROWS,
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! A wgmma accumulator is finished by one of two roads. A *plain* output of the operands' type (of 16
 //! bits, where theirs has 8), the scaled sum alone, is rounded and goes through shared memory in
-//! straight code, which the kernel has (`sm90/staging.rs`). All else goes chunk by chunk through one
+//! straight code, which the kernel has (`sm90/boxes.rs`, `sm100/staging.rs`). All else goes chunk by chunk through one
 //! piece of code with branches for what there is to add and for the types
 //! ([`Epilogue::store_chunk`]): a copy for every combination would be faster by little, and slow to
 //! load by a lot.

@@ -9,7 +9,7 @@
 //! * [`sm100`]: tensor copies and tcgen05.
 //!
 //! The two of tensor cores also share [`task`], by which the warp that copies tells the others what
-//! comes next, [`staging`], through which outputs leave, and the sizes of [`shape`]; [`product`]
+//! comes next, and the sizes of [`shape`]; [`product`]
 //! names what they multiply, [`scales`] brings the scales of FP8 to their sums.
 
 pub mod element;
@@ -22,5 +22,4 @@ pub mod shape;
 pub mod simt;
 pub mod sm100;
 pub mod sm90;
-pub mod staging;
 pub mod task;

@@ -60,6 +60,7 @@ mod multiply;
 mod promote;
 pub mod ring;
 mod schedule;
+mod staging;
 
 /// All columns of tensor memory, whether for the sums of two tiles or, with a seam in them, for block
 /// scales, too.

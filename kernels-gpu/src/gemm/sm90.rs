@@ -12,7 +12,8 @@
 //!
 //! The warp that copies also walks the tiles ([`Scheduler`]) and says with the first stage of each
 //! which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
-//! ([`staging`](super::staging)), so that they are stored while the next tile is multiplied.
+//! ([`boxes`]), so that they are stored while the next tile is multiplied. Where sums are promoted the
+//! ring has three stages, which leaves room for more boxes ([`ring`]).
 //!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
 //! in the descriptors that name them. That difference is the trait `Schedule`; everything else is
@@ -24,6 +25,9 @@
 //! | fprop | X, one box (64 of K, 128 tokens), K-major | W, one box (64 of K, 256 of N), K-major |
 //! | dgrad | dY, one box (64 of N, 128 tokens), K-major | W, four boxes (64 of K, 64 of N), MN-major |
 //! | wgrad | dY, two boxes (64 of N, 64 tokens), MN-major | X, four boxes (64 of K, 64 tokens), MN-major |
+//!
+//! Where the features are multiples of 64, the boxes of an operand of wgrad are the blocks of one box
+//! of a three-dimensional map, since six requests keep the copy engine busy longer than two.
 //!
 //! Boxes that hang over the edge of a tensor are filled with zeros. Boxes that hang over the end of
 //! a group hold the next group's rows: of the output (fprop, dgrad) they are not stored, of the
@@ -41,7 +45,7 @@ use ptx_std::thread::{thread_index, warp_index};
 use ptx_std::tma::{acquire_map, prefetch_map};
 
 use self::consume::Wide;
-use self::ring::Ring;
+use self::ring::{Ring, Rooms};
 use self::schedule::{Copies, Schedule};
 use super::element::{MatrixElement, Multiply};
 use super::former::prefetch_former;
@@ -53,6 +57,7 @@ use super::task::Task;
 use crate::abi::{GemmArgs, TensorMap};
 use crate::table::Table;
 
+mod boxes;
 mod consume;
 pub mod fp8;
 pub mod ring;
@@ -75,6 +80,8 @@ trait Consumer {
     type Schedule: Schedule;
     /// Elements of the left operand.
     type Element: MatrixElement;
+    /// How shared memory is divided.
+    type Rooms: Rooms;
 
     /// The common part of the argument.
     fn gemm(args: &Self::Args) -> &GemmArgs;
@@ -92,7 +99,7 @@ trait Consumer {
 ///
 /// # Safety
 ///
-/// Blocks of 384 threads with [`ring::SHARED_BYTES`] of dynamic shared memory; `args_address` is the
+/// Blocks of 384 threads with [`Rooms::SHARED_BYTES`] of dynamic shared memory; `args_address` is the
 /// generic address of `args` in parameter memory, aligned to 64 bytes; the maps have the boxes of
 /// the table above, 128-byte swizzle and zero fill; the other addresses are valid for what their
 /// fields describe.
@@ -139,7 +146,7 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
                 prefetch_map(args_address + B_MAP);
             }
             C::Schedule::prefetch_scale_maps(args_address);
-            Ring::init(shared);
+            Ring::<C::Rooms>::init(shared);
             fence_mbarrier_init();
         }
         block_barrier();
@@ -148,7 +155,7 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
         if warp < WARPGROUP / 32 {
             release_registers::<COPYING>();
             if warp == 0 {
-                produce::<C::Schedule>(gemm, args_address, &table, shared);
+                produce::<C::Schedule, C::Rooms>(gemm, args_address, &table, shared);
             }
         } else {
             claim_registers::<MULTIPLYING>();
@@ -168,12 +175,17 @@ fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {
 /// It may return while copies are on their way: the consumers wait for each of them, and shared
 /// memory lives as long as they do.
 #[inline(always)]
-unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table, shared: u32) {
+unsafe fn produce<S: Schedule, R: Rooms>(
+    args: &GemmArgs,
+    args_address: u64,
+    table: &Table,
+    shared: u32,
+) {
     // SAFETY: the launcher's contract; the whole warp walks the tiles together, and the ring's
     // barriers say when a stage is free.
     unsafe {
         let elected = elect_one();
-        let mut ring = Ring::new(shared, 1);
+        let mut ring = Ring::<R>::new(shared, 1);
         let mut scheduler = Scheduler::new(*table, tile_columns(args));
         while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
             let (token, tokens) = table.tokens(work.group);
@@ -210,6 +222,7 @@ unsafe fn produce<S: Schedule>(args: &GemmArgs, args_address: u64, table: &Table
                         args: args_address,
                         scales: ring.scales(),
                         stages,
+                        has_feature_blocks: args.has_feature_blocks != 0,
                     });
                     ring.advance();
                 }

@@ -13,11 +13,11 @@ use super::super::element::MatrixElement;
 use super::super::epilogue::{CHUNK, Chunk, Epilogue, Row};
 use super::super::scheduler::Work;
 use super::super::shape::{CONSUMERS, TILE_N, WARPGROUP};
-use super::super::staging::Staging;
 use super::super::task::Task;
 use super::ring::{STAGING, Sums, Tasks};
 use super::schedule::Schedule;
-use crate::abi::{D_BOX_ROWS, GemmArgs};
+use super::staging::Staging;
+use crate::abi::{GemmArgs, SM100_D_BOX_ROWS};
 use crate::table::Table;
 
 /// Columns of a warpgroup.
@@ -70,7 +70,10 @@ impl Place {
         let row = self.row + FRAGMENT_ROWS * half + lane / 4;
         // SAFETY: handed to the caller.
         unsafe {
-            [epilogue.row(row, self.live_rows), epilogue.row(row + D_BOX_ROWS, self.live_rows)]
+            [
+                epilogue.row(row, self.live_rows),
+                epilogue.row(row + SM100_D_BOX_ROWS, self.live_rows),
+            ]
         }
     }
 }
@@ -123,7 +126,7 @@ pub unsafe fn finish<S: Schedule, E: MatrixElement, G: Group>(
                         let row = place.row + FRAGMENT_ROWS * half;
                         let [upper, lower] = &rows;
                         staging.store::<32, 0, 0>(kind, [row, column], upper.alpha(), &chunk);
-                        let row = row + D_BOX_ROWS;
+                        let row = row + SM100_D_BOX_ROWS;
                         staging.store::<32, 0, 1>(kind, [row, column], lower.alpha(), &chunk);
                     } else {
                         let next = if column + CHUNK < end { column + CHUNK } else { epilogue.n };

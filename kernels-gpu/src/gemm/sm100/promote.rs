@@ -19,12 +19,12 @@ use super::super::scales::{
 };
 use super::super::scheduler::Work;
 use super::super::shape::WARPGROUP;
-use super::super::staging::Staging;
 use super::super::task::Task;
 use super::finish::{COLUMNS, FRAGMENT_ROWS, Place, give_back};
 use super::ring::{Stages, Sums, Tasks};
 use super::schedule::Schedule;
-use crate::abi::D_BOX_ROWS;
+use super::staging::Staging;
+use crate::abi::SM100_D_BOX_ROWS;
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::table::Table;
 
@@ -164,13 +164,13 @@ unsafe fn store_plain<E: MatrixElement>(
         let row = place.row;
         staging.store::<64, 0, 0>(kind, [row, column], alpha, upper);
         staging.store::<64, 8, 0>(kind, [row, column + CHUNK], alpha, upper);
-        let row = row + D_BOX_ROWS;
+        let row = row + SM100_D_BOX_ROWS;
         staging.store::<64, 0, 1>(kind, [row, column], alpha, upper);
         staging.store::<64, 8, 1>(kind, [row, column + CHUNK], alpha, upper);
         let row = place.row + FRAGMENT_ROWS;
         staging.store::<64, 0, 0>(kind, [row, column], alpha, lower);
         staging.store::<64, 8, 0>(kind, [row, column + CHUNK], alpha, lower);
-        let row = row + D_BOX_ROWS;
+        let row = row + SM100_D_BOX_ROWS;
         staging.store::<64, 0, 1>(kind, [row, column], alpha, lower);
         staging.store::<64, 8, 1>(kind, [row, column + CHUNK], alpha, lower);
     }

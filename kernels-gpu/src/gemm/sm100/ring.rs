@@ -18,9 +18,9 @@ use ptx_std::tcgen05::{Address, Group};
 use ptx_std::thread::lane_index;
 
 use super::super::shape::{CONSUMER_WARPS, CONSUMERS, ROW_BYTES, TILE_M, TILE_N};
-use super::super::staging::STAGING_BYTES;
 use super::super::task::Task;
 use super::schedule::Schedule;
+use super::staging::STAGING_BYTES;
 
 /// Bytes of the left operand in a stage of one block.
 pub const A_BYTES: u32 = TILE_M * ROW_BYTES;

@@ -3,6 +3,7 @@
 
 use core::marker::PhantomData;
 
+use ptx_std::hint::opaque;
 use ptx_std::memory::store_shared_u32x4;
 use ptx_std::sync::{fence_async_shared, named_barrier};
 use ptx_std::thread::{lane_index, thread_index};
@@ -11,14 +12,18 @@ use ptx_std::wgmma::{finish_n256, wait};
 use super::super::element::Multiply;
 use super::super::epilogue::Epilogue;
 use super::super::shape::{BLOCK_BYTES, CONSUMERS, ROW_BYTES, WARPGROUP};
-use super::super::staging::Staging;
 use super::super::task::Task;
-use super::ring::{Ring, STAGE_BYTES, STAGING};
+use super::boxes::{Boxes, Late, Target};
+use super::ring::{DeepRing, Ring, STAGE_BYTES};
 use super::schedule::Schedule;
 use super::store::{has_short_road, rows, store, store_plain};
 use super::{CONSUMER_BARRIER, Consumer};
 use crate::abi::GemmArgs;
 use crate::table::Table;
+
+/// The stage of the next tile in which the rest of a tile leaves: when its products have been issued,
+/// what left before has been read.
+const LATE_STAGE: u32 = 1;
 
 /// The upper or lower 64 rows of a tile for each warpgroup.
 pub struct Wide<S, E>(PhantomData<(S, E)>);
@@ -27,6 +32,7 @@ impl<S: Schedule, E: Multiply<S::A, S::B>> Consumer for Wide<S, E> {
     type Args = GemmArgs;
     type Schedule = S;
     type Element = E;
+    type Rooms = DeepRing;
 
     #[inline(always)]
     fn gemm(args: &GemmArgs) -> &GemmArgs {
@@ -51,10 +57,14 @@ where
     // stay together at every product and barrier. Sums are touched only after `finish_n256`.
     unsafe {
         let lane = lane_index();
-        let mut ring = Ring::new(shared, 0);
+        // Computed anew where they are needed, not kept in a register beside the sums.
+        let boxes = || Boxes::new::<DeepRing>(opaque(shared), lane);
+        let mut late = Late::nothing();
+        let mut ring = Ring::<DeepRing>::new(shared, 0);
         while let Some(Task { work, stages, token, tokens: live }) = ring.next_task() {
             // Multiply, one group of products in flight: while it runs, wait for the next stage;
-            // when the next is issued, wait for this one and give its stage back.
+            // when the next is issued, wait for this one and give its stage back. What is left of
+            // the tile before leaves meanwhile, when its first half has left.
             let mut previous = ring.empty();
             let mut sums: [f32; 128] = core::mem::zeroed();
             for stage in 0..stages {
@@ -66,11 +76,12 @@ where
                 let a = S::a(ring.stage(), index);
                 let b = S::b(ring.stage());
                 E::multiply(&mut sums, a, b, stage != 0);
-                if stage != 0 {
-                    wait::<1>();
-                    if lane == 0 {
-                        previous.arrive();
-                    }
+                wait::<1>();
+                if lane == 0 && stage != 0 {
+                    previous.arrive();
+                }
+                if stage == LATE_STAGE {
+                    late.leave(boxes(), d_map, args.n);
                 }
                 previous = ring.empty();
                 ring.advance();
@@ -90,17 +101,24 @@ where
             }
 
             // Finish the tile.
-            let tile = [work.row + 64 * index, work.column];
-            let map_row = if S::RAGGED_REDUCTION { work.group * args.m } else { token };
-            let boxes = shared + STAGING;
-            let mut staging = Staging::new(boxes, args, d_map, map_row, &epilogue, lane, live_rows);
+            if late.is_some() {
+                late.leave(boxes(), d_map, args.n); // so few stages that it has not left
+            }
+            let row = work.row + 64 * index;
             if has_short_road::<E>(&epilogue) {
-                store_plain::<E>(&mut staging, epilogue.kind(), &rows, tile, &sums);
+                let map_row = if S::RAGGED_REDUCTION { work.group * args.m } else { token };
+                let target = Target::new(args, d_map, map_row, &epilogue, live_rows);
+                let tile = [row + 16 * (thread_index() % WARPGROUP / 32), work.column];
+                late = store_plain::<E>(boxes(), &target, epilogue.kind(), &rows, tile, &sums);
             } else {
                 store(&epilogue, lane, &rows, work.column, former, sums);
+                late = Late::nothing(); // or its registers would be kept all the while
             }
         }
-        Staging::finish();
+        if late.is_some() {
+            late.leave(boxes(), d_map, args.n);
+        }
+        boxes().wait();
     }
 }
 

@@ -154,7 +154,7 @@ where
 ///
 /// # Safety
 ///
-/// As [`run`](super::run), with [`SCALED_SHARED_BYTES`](super::ring::SCALED_SHARED_BYTES) of dynamic
+/// As [`run`](super::run), with [`SCALED_SHARED_BYTES`](super::ring::Rooms::SCALED_SHARED_BYTES) of dynamic
 /// shared memory where a stage brings scales; `args_address` is the address of the whole argument.
 /// The weights have one map, and their scales, too.
 #[inline(always)]

@@ -1,47 +1,73 @@
 //! The ring of stages between the warp that copies and those that multiply.
 
+use core::marker::PhantomData;
+
 use ptx_std::mbarrier::Barrier;
 use ptx_std::sync::warp_barrier;
 
 use super::super::scales::SCALE_BYTES;
 use super::super::shape::CONSUMER_WARPS;
-use super::super::staging::STAGING_BYTES;
 use super::super::task::Task;
+use super::boxes::BOX_BYTES;
 use super::{A_BYTES, B_BYTES};
 
-/// Stages of the ring.
-const STAGES: u32 = 4;
 /// Bytes of a stage.
 pub const STAGE_BYTES: u32 = A_BYTES + B_BYTES;
-/// Where boxes of the output stand, behind the stages.
-pub const STAGING: u32 = STAGES * STAGE_BYTES;
-/// Where the barriers stand.
-const BARRIERS: u32 = STAGING + STAGING_BYTES;
-/// Where the tasks stand, one beside each stage.
-const TASKS: u32 = BARRIERS + 2 * STAGES * Barrier::BYTES;
-/// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
-pub const SHARED_BYTES: u32 = TASKS + STAGES * Task::BYTES;
 
-/// Where the scales stand, if a stage brings any: behind the barriers, aligned for copies.
-const SCALES: u32 = SHARED_BYTES.next_multiple_of(128);
-/// Dynamic shared memory of the kernels whose stages bring scales.
-pub const SCALED_SHARED_BYTES: u32 = SCALES + STAGES * SCALE_BYTES;
+/// How a block divides its shared memory: stages, boxes of the output, barriers, tasks, scales.
+pub trait Rooms {
+    /// Stages of the ring.
+    const STAGES: u32;
+    /// Boxes of a warp that multiplies.
+    const BOXES: u32;
+
+    /// Where boxes of the output stand, behind the stages.
+    const STAGING: u32 = Self::STAGES * STAGE_BYTES;
+    /// Where the barriers stand.
+    const BARRIERS: u32 = Self::STAGING + CONSUMER_WARPS * Self::BOXES * BOX_BYTES;
+    /// Where the tasks stand, one beside each stage.
+    const TASKS: u32 = Self::BARRIERS + 2 * Self::STAGES * Barrier::BYTES;
+    /// Dynamic shared memory of the kernels; the table of kernels rounds it up to 128.
+    const SHARED_BYTES: u32 = Self::TASKS + Self::STAGES * Task::BYTES;
+    /// Where the scales stand, if a stage brings any: behind the barriers, aligned for copies.
+    const SCALES: u32 = Self::SHARED_BYTES.next_multiple_of(128);
+    /// Dynamic shared memory of the kernels whose stages bring scales.
+    const SCALED_SHARED_BYTES: u32 = Self::SCALES + Self::STAGES * SCALE_BYTES;
+}
+
+/// Where sums stay in the tensor core until a tile is done: boxes for half of a tile, since the other
+/// half leaves late.
+pub struct DeepRing;
+
+impl Rooms for DeepRing {
+    const STAGES: u32 = 4;
+    const BOXES: u32 = 2;
+}
+
+/// Where sums are promoted, which leaves no registers for half of a tile: boxes for all of it.
+pub struct WideBoxes;
+
+impl Rooms for WideBoxes {
+    const STAGES: u32 = 3;
+    const BOXES: u32 = 4;
+}
 
 const _: () = assert!(STAGE_BYTES.is_multiple_of(1024), "swizzled tiles start at 1024 bytes");
 
 /// A position in the ring and the parity to wait for there.
-pub struct Ring {
+pub struct Ring<R> {
     shared: u32,
     slot: u32,
     /// The parity of the phase to wait for.
     pub parity: u32,
+    rooms: PhantomData<R>,
 }
 
-impl Ring {
+impl<R: Rooms> Ring<R> {
     /// The first position in the ring at `shared`: with parity 1 for the producer, 0 for consumers.
     #[inline(always)]
     pub fn new(shared: u32, parity: u32) -> Self {
-        Self { shared, slot: 0, parity }
+        Self { shared, slot: 0, parity, rooms: PhantomData }
     }
 
     /// Prepares the barriers of all stages.
@@ -52,7 +78,7 @@ impl Ring {
     #[inline(always)]
     pub unsafe fn init(shared: u32) {
         let mut ring = Self::new(shared, 0);
-        for _ in 0..STAGES {
+        for _ in 0..R::STAGES {
             // SAFETY: handed to the caller.
             unsafe {
                 ring.full().init(1);
@@ -71,13 +97,13 @@ impl Ring {
     /// Address of the stage's scales, the left operand's first.
     #[inline(always)]
     pub fn scales(&self) -> u32 {
-        self.shared + SCALES + self.slot * SCALE_BYTES
+        self.shared + R::SCALES + self.slot * SCALE_BYTES
     }
 
     /// Address of the task that begins with the stage.
     #[inline(always)]
     pub fn task(&self) -> u32 {
-        self.shared + TASKS + self.slot * Task::BYTES
+        self.shared + R::TASKS + self.slot * Task::BYTES
     }
 
     /// The task that begins with this stage, if there is one more: waits for it.
@@ -100,20 +126,20 @@ impl Ring {
     /// The barrier that says that the stage has been filled.
     #[inline(always)]
     pub fn full(&self) -> Barrier {
-        Barrier { address: self.shared + BARRIERS + self.slot * Barrier::BYTES }
+        Barrier { address: self.shared + R::BARRIERS + self.slot * Barrier::BYTES }
     }
 
     /// The barrier that says that all have finished with the stage.
     #[inline(always)]
     pub fn empty(&self) -> Barrier {
-        Barrier { address: self.full().address + STAGES * Barrier::BYTES }
+        Barrier { address: self.full().address + R::STAGES * Barrier::BYTES }
     }
 
     /// Goes on to the next stage.
     #[inline(always)]
     pub fn advance(&mut self) {
         self.slot += 1;
-        if self.slot == STAGES {
+        if self.slot == R::STAGES {
             self.slot = 0;
             self.parity ^= 1;
         }

@@ -35,6 +35,8 @@ pub struct Copies {
     pub reduction: u32,
     /// Stages of the product.
     pub stages: u32,
+    /// [`GemmArgs::has_feature_blocks`](crate::abi::GemmArgs::has_feature_blocks).
+    pub has_feature_blocks: bool,
 }
 
 /// How the operands of a pass lie, in memory and in a stage.
@@ -144,6 +146,11 @@ impl Schedule for Wgrad {
         let token = c.token + c.reduction;
         // SAFETY: handed to the caller.
         unsafe {
+            if c.has_feature_blocks {
+                load_3d(c.stage, c.a_map, 0, token, c.row / 64, c.full);
+                load_3d(c.stage + A_BYTES, c.b_map, 0, token, c.column / 64, c.full);
+                return;
+            }
             for block in 0..TILE_M / 64 {
                 let destination = c.stage + block * BLOCK_BYTES;
                 load_2d(destination, c.a_map, c.row + 64 * block, token, c.full);

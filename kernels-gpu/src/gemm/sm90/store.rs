@@ -10,8 +10,7 @@ use ptx_std::thread::thread_index;
 use super::super::element::{Kind, MatrixElement};
 use super::super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row};
 use super::super::shape::{TILE_N, WARPGROUP};
-use super::super::staging::Staging;
-use crate::abi::D_BOX_ROWS;
+use super::boxes::{BOX_COLUMNS, Boxes, Late, Target, round};
 
 /// The two rows that a lane has sums of, in the 64 rows of a tile that begin at `first_row`.
 ///
@@ -25,35 +24,43 @@ pub unsafe fn rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u3
     unsafe { [epilogue.row(row, live_rows), epilogue.row(row + 8, live_rows)] }
 }
 
-/// Stores 64 × 256 sums of a plain output that [`has_short_road`], from `row` and `column` on.
+/// Stores 16 × 256 sums of a plain output that [`has_short_road`], from `row` and `column` on: the left
+/// half now; the right half is returned, if copies store it.
 ///
 /// # Safety
 ///
 /// The whole warp calls it together; the elements belong to its lanes as the fragment layout of
-/// wgmma says, as far as they are inside the output; `upper` and `lower` are the lane's rows.
+/// wgmma says, as far as they are inside the output; `upper` and `lower` are the lane's rows. Nothing
+/// is late.
 #[inline(always)]
 pub unsafe fn store_plain<E: MatrixElement>(
-    staging: &mut Staging<'_>,
+    boxes: Boxes,
+    target: &Target<'_>,
     kind: Kind,
     [upper, lower]: &[Row; 2],
     [row, column]: [u32; 2],
     sums: &[f32; 128],
-) {
+) -> Late {
     let kind = E::plain_kind(kind);
-    let row = row + 16 * (thread_index() % WARPGROUP / 32);
-    let [above, below] = [upper.alpha(), lower.alpha()];
-    Staging::finish();
-    // SAFETY: the caller keeps the contract above.
+    let alphas = [upper.alpha(), lower.alpha()];
+    let right_column = column + 2 * BOX_COLUMNS;
+    // SAFETY: the caller keeps the contract above; boxes are written when none is read.
     unsafe {
-        staging.store::<128, 0, 0>(kind, [row, column], above, sums);
-        staging.store::<128, 8, 0>(kind, [row, column + 64], above, sums);
-        staging.store::<128, 16, 0>(kind, [row, column + 128], above, sums);
-        staging.store::<128, 24, 0>(kind, [row, column + 192], above, sums);
-        let row = row + D_BOX_ROWS;
-        staging.store::<128, 0, 1>(kind, [row, column], below, sums);
-        staging.store::<128, 8, 1>(kind, [row, column + 64], below, sums);
-        staging.store::<128, 16, 1>(kind, [row, column + 128], below, sums);
-        staging.store::<128, 24, 1>(kind, [row, column + 192], below, sums);
+        boxes.wait();
+        boxes.write(0, &round::<128, 0>(kind, alphas, sums));
+        boxes.write(1, &round::<128, 8>(kind, alphas, sums));
+        boxes.show();
+        target.store(boxes, 0, [row, column]);
+        let right = [round::<128, 16>(kind, alphas, sums), round::<128, 24>(kind, alphas, sums)];
+        if let Some(map_row) = target.copied_row(row) {
+            return Late::new(right, [map_row, right_column]);
+        }
+        boxes.wait();
+        boxes.write(0, &right[0]);
+        boxes.write(1, &right[1]);
+        boxes.show();
+        target.store(boxes, 0, [row, right_column]);
+        Late::nothing()
     }
 }
 
@@ -66,44 +73,32 @@ pub unsafe fn store_plain<E: MatrixElement>(
 /// wgmma says, as far as they are inside the output, which has `live_rows`.
 #[inline(always)]
 pub unsafe fn store_tall<E: MatrixElement>(
-    staging: &mut Staging<'_>,
+    boxes: Boxes,
+    target: &Target<'_>,
     epilogue: &Epilogue,
     lane: u32,
     [row, column]: [u32; 2],
     live_rows: u32,
     sums: [[f32; 64]; 2],
 ) {
-    // SAFETY: the caller keeps the contract above.
+    // SAFETY: the caller keeps the contract above; boxes are written when none is read.
     unsafe {
         if has_short_road::<E>(epilogue) {
             let kind = E::plain_kind(epilogue.kind());
+            let alphas = [epilogue.alpha(); 2];
             let [above, below] = &sums;
-            Staging::finish();
-            store_plain_half(staging, kind, [row, column], epilogue.alpha(), above);
-            store_plain_half(staging, kind, [row + 64, column], epilogue.alpha(), below);
+            boxes.wait();
+            boxes.write(0, &round::<64, 0>(kind, alphas, above));
+            boxes.write(1, &round::<64, 8>(kind, alphas, above));
+            boxes.write(2, &round::<64, 0>(kind, alphas, below));
+            boxes.write(3, &round::<64, 8>(kind, alphas, below));
+            boxes.show();
+            let row = row + 16 * (thread_index() % WARPGROUP / 32);
+            target.store(boxes, 0, [row, column]);
+            target.store(boxes, 2, [row + 64, column]);
         } else {
             store_tall_chunks(epilogue, lane, [row, column], live_rows, sums);
         }
-    }
-}
-
-/// Stores 64 × 128 sums of a plain output.
-#[inline(always)]
-unsafe fn store_plain_half(
-    staging: &mut Staging<'_>,
-    kind: Kind,
-    [row, column]: [u32; 2],
-    alpha: f32,
-    sums: &[f32; 64],
-) {
-    let row = row + 16 * (thread_index() % WARPGROUP / 32);
-    // SAFETY: as in `store_tall`.
-    unsafe {
-        staging.store::<64, 0, 0>(kind, [row, column], alpha, sums);
-        staging.store::<64, 8, 0>(kind, [row, column + 64], alpha, sums);
-        let row = row + D_BOX_ROWS;
-        staging.store::<64, 0, 1>(kind, [row, column], alpha, sums);
-        staging.store::<64, 8, 1>(kind, [row, column + 64], alpha, sums);
     }
 }
 

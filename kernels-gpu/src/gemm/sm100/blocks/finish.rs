@@ -8,12 +8,12 @@ use ptx_std::thread::{lane_index, thread_index};
 use super::super::super::element::{E4m3, MatrixElement};
 use super::super::super::epilogue::{CHUNK, Epilogue};
 use super::super::super::shape::WARPGROUP;
-use super::super::super::staging::Staging;
 use super::super::super::task::Task;
 use super::super::finish::{COLUMNS, FRAGMENT_ROWS, Place, give_back, load};
 use super::super::ring::{SEAM, Sums, Tasks};
 use super::super::schedule::Schedule;
-use crate::abi::{D_BOX_ROWS, GemmArgs};
+use super::super::staging::Staging;
+use crate::abi::{GemmArgs, SM100_D_BOX_ROWS};
 use crate::table::Table;
 
 const _: () = assert!(SEAM == CHUNK && COLUMNS == 2 * CHUNK, "the seam is half a warpgroup's");
@@ -78,7 +78,7 @@ pub unsafe fn finish_with_seam<S: Schedule, G: Group>(
                             let row = place.row + FRAGMENT_ROWS * half;
                             let [above, below] = &rows;
                             staging.store::<32, 0, 0>(kind, [row, column], above.alpha(), &chunk);
-                            let row = row + D_BOX_ROWS;
+                            let row = row + SM100_D_BOX_ROWS;
                             staging.store::<32, 0, 1>(kind, [row, column], below.alpha(), &chunk);
                         } else {
                             let next = if part == 0 { other } else { epilogue.n };

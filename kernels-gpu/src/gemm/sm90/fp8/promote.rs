@@ -31,10 +31,10 @@ use crate::gemm::scales::{
     B_SCALES, Scales, SharedScale, first_blocks, promote_fragment, row_scales, skew,
 };
 use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES, TILE_N, WARPGROUP};
-use crate::gemm::sm90::ring::{Ring, STAGING};
+use crate::gemm::sm90::boxes::{Boxes, Target};
+use crate::gemm::sm90::ring::{Ring, WideBoxes};
 use crate::gemm::sm90::store::store_tall;
 use crate::gemm::sm90::{A_BYTES, Consumer};
-use crate::gemm::staging::Staging;
 use crate::gemm::task::Task;
 use crate::table::Table;
 
@@ -50,6 +50,7 @@ impl<S: ScaledSchedule, E: MultiplyStage> Consumer for Tall<S, E> {
     type Args = ScaledGemmArgs;
     type Schedule = S;
     type Element = E;
+    type Rooms = WideBoxes;
 
     #[inline(always)]
     fn gemm(args: &ScaledGemmArgs) -> &GemmArgs {
@@ -79,7 +80,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
         // part, in registers that this role needs.
         let table = &Table::new(gemm.table, opaque(gemm.groups));
         let lane = lane_index();
-        let mut ring = Ring::new(shared, 0);
+        let mut ring = Ring::<WideBoxes>::new(shared, 0);
 
         // Where this thread's scales stand among a stage's.
         let row_offset = 4 * (16 * (thread_index() % WARPGROUP / 32) + lane / 4);
@@ -146,27 +147,20 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                     table.tokens(group)
                 };
                 let epilogue = Epilogue::new(gemm, table, group, false);
-                let mut staging = Staging::new(
-                    shared + STAGING,
-                    gemm,
-                    d_map,
-                    map_row,
-                    &epilogue,
-                    lane,
-                    live_rows,
-                );
+                let target = Target::new(gemm, d_map, map_row, &epilogue, live_rows);
+                let boxes = Boxes::new::<WideBoxes>(shared, lane);
                 let tile = [opaque(work.row), opaque(column)];
-                store_tall::<E>(&mut staging, &epilogue, lane, tile, live_rows, sums);
+                store_tall::<E>(boxes, &target, &epilogue, lane, tile, live_rows, sums);
             }
         }
-        Staging::finish();
+        Boxes::new::<WideBoxes>(shared, lane).wait();
     }
 }
 
 /// Gives the stage back, of which this warp has read all. Products have been read when the wait for
 /// them is over; scales are read by every lane for itself.
 #[inline(always)]
-unsafe fn give_back<S: ScaledSchedule>(ring: &Ring, lane: u32) {
+unsafe fn give_back<S: ScaledSchedule>(ring: &Ring<WideBoxes>, lane: u32) {
     // SAFETY: the whole warp comes here, once a stage.
     unsafe {
         if S::AScales::VECTOR || S::BScales::VECTOR {

@@ -16,13 +16,13 @@ use ptx_std::sync::{fence_async_shared, warp_barrier};
 use ptx_std::thread::warp_index;
 use ptx_std::tma::{commit_group, store_2d, wait_group_read};
 
-use super::element::Kind;
-use super::epilogue::Epilogue;
-use super::shape::{CONSUMER_WARPS, ROW_BYTES, WARPGROUP};
-use crate::abi::{D_BOX_ROWS, GemmArgs};
+use super::super::element::Kind;
+use super::super::epilogue::Epilogue;
+use super::super::shape::{CONSUMER_WARPS, ROW_BYTES, WARPGROUP};
+use crate::abi::{GemmArgs, SM100_D_BOX_ROWS};
 
 /// Bytes of a box.
-const BOX_BYTES: u32 = D_BOX_ROWS * ROW_BYTES;
+const BOX_BYTES: u32 = SM100_D_BOX_ROWS * ROW_BYTES;
 /// Boxes of a warp: while one is written, the copy engine reads the others.
 const BOXES: u32 = 3;
 /// Bytes of a warp.
@@ -149,7 +149,7 @@ impl<'a> Staging<'a> {
     /// Whether a tensor copy stores the box at `row`: it has the group's rows alone.
     #[inline(always)]
     fn takes_copy(&self, row: u32) -> bool {
-        self.map != 0 && row + D_BOX_ROWS <= self.live_rows
+        self.map != 0 && row + SM100_D_BOX_ROWS <= self.live_rows
     }
 
     /// Stores the live rows of a box, four at a time, 16 bytes a lane.
@@ -160,7 +160,7 @@ impl<'a> Staging<'a> {
         let mut box_row = self.lane / 8;
         // SAFETY: as in `store`.
         unsafe {
-            while box_row < D_BOX_ROWS {
+            while box_row < SM100_D_BOX_ROWS {
                 let words = load_shared_u32x4(address + swizzled(box_row, chunk));
                 let live = self.has(row + box_row, column);
                 let destination = self.epilogue.address(row + box_row, column);
