@@ -213,7 +213,7 @@ impl<'a> Target<'a> {
 /// Where 16-byte chunk `chunk` of a box's row lies.
 #[inline(always)]
 fn swizzled(row: u32, chunk: u32) -> u32 {
-    row * ROW_BYTES + (chunk ^ row % 8) * 16
+    row * ROW_BYTES + (chunk ^ (row % 8)) * 16
 }
 
 /// Rounded sums of a finished tile that leave while the next one is multiplied. They wait in
