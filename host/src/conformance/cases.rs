@@ -379,11 +379,37 @@ fn cases_without_rows() -> impl Iterator<Item = Case> {
     })
 }
 
-/// A selection in which every two values of different axes meet, for operations and for layers, and
-/// buffers without rows.
+/// Gradients of weights whose features are whole blocks of 64, listed rather than drawn: Hopper's
+/// kernel reads all blocks of a stage in one box then. The last tile of 192 rows and that of 320
+/// columns have fewer blocks than a box.
+fn cases_of_whole_blocks() -> impl Iterator<Item = Case> {
+    let types = [(DType::Bf16, DType::Bf16), (DType::F16, DType::F32)].into_iter();
+    let types = types.flat_map(|types| [(320, 192), (64, 64)].map(|features| (types, features)));
+    types.flat_map(|((input, output), (in_features, out_features))| {
+        [(RowPattern::Edges, 130), (RowPattern::EmptyMiddle, 0)].map(|(rows, tail)| Case {
+            operation: Operation::Wgrad,
+            input,
+            output,
+            rows,
+            tail,
+            in_features,
+            out_features,
+            layout: Layout::Packed,
+            bias: BiasCase::None,
+            factors: Factors::Plain,
+            splits: SplitSource::DeviceI64,
+            kernel: KernelChoice::Auto,
+            layer: LayerUse::PLAIN,
+        })
+    })
+}
+
+/// A selection in which every two values of different axes meet, for operations and for layers,
+/// buffers without rows, and gradients of whole blocks of features.
 pub fn selected_cases() -> Vec<Case> {
     let cases = pairwise::select(&AXES, SEED).into_iter().map(|values| case(&values));
-    unique(cases.chain(cases_without_rows()).chain(layer_cases::selected()))
+    let listed = cases_without_rows().chain(layer_cases::selected()).chain(cases_of_whole_blocks());
+    unique(cases.chain(listed))
 }
 
 /// Every combination of operation, types, rows, features and kernel, and every combination of what
@@ -391,7 +417,8 @@ pub fn selected_cases() -> Vec<Case> {
 /// lists.
 pub fn all_cases() -> Vec<Case> {
     let cases = crossed(&AXES, &CROSSED).into_iter().map(|values| case(&values));
-    unique(cases.chain(cases_without_rows()).chain(layer_cases::crossed_completely()))
+    let layers = layer_cases::crossed_completely();
+    unique(cases.chain(cases_without_rows()).chain(layers).chain(cases_of_whole_blocks()))
 }
 
 /// Every combination of the values of `complete` axes; the values of the others are drawn.
