@@ -4,7 +4,7 @@ mod boxes;
 pub(crate) mod scaled;
 
 use bytemuck::bytes_of;
-use grouped_linear_kernels::abi::{ElementType, GemmArgs, Ragged, TensorMap};
+use grouped_linear_kernels::abi::{ElementType, GemmArgs, Ragged, SM90_LENT_BOX_ROWS, TensorMap};
 
 use self::boxes::{Lines, Side, box_lines, fp8, micro, output_rows, sixteen, source_lines};
 use crate::backend::{Launcher, MapDescriptor};
@@ -37,28 +37,26 @@ pub(crate) fn prepare(
         return Ok(());
     };
     let mut has_feature_blocks = false;
-    let ((a_map, b_map, b_maps), (d_map, has_d_map)) = match sixteen(kernel.role) {
+    let ((a_map, b_map, b_maps), output) = match sixteen(kernel.role) {
         Some((target, _)) => {
             check_alignment(&operands.d, operands.bias)?;
             has_feature_blocks = feature_blocks(target, problem);
             let maps = tensor_maps(launcher, target, problem, operands)?;
-            (maps, output_map(launcher, target, problem, &operands.d)?)
+            (maps, OutputMap::new(launcher, target, problem, &operands.d, operands.bias)?)
         }
-        None => ((NO_MAP, NO_MAP, 0), (NO_MAP, 0)),
+        None => ((NO_MAP, NO_MAP, 0), OutputMap::NONE),
     };
     let strides = Strides::of(problem);
     let args = GemmArgs {
         a_map,
         b_map,
-        d_map,
-        has_d_map,
         has_feature_blocks: u32::from(has_feature_blocks),
         b_maps,
         a_row_stride: strides.a_row,
         a_reduction_stride: strides.a_reduction,
         b_column_stride: strides.b_column,
         b_reduction_stride: strides.b_reduction,
-        ..plain_args(problem, operands.bias, operands.bias_row_scales, table)
+        ..output.args(plain_args(problem, operands.bias, operands.bias_row_scales, table))
     };
     launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
 }
@@ -96,7 +94,8 @@ fn plain_args(
         row_scales: 0,
         has_d_map: 0,
         has_feature_blocks: 0,
-        reserved: [0; 2],
+        lends_stages: 0,
+        reserved: 0,
     }
 }
 
@@ -261,32 +260,74 @@ fn exact_maps(
     Ok((launcher.encode(&a_map)?, launcher.encode(&b_map)?))
 }
 
-/// The map of an output that lies in one piece, and whether there is one.
-fn output_map(
-    launcher: &dyn Launcher,
-    target: KernelTarget,
-    problem: &GemmProblem,
-    d: &GroupedOperand<'_>,
-) -> Result<(TensorMap, u32)> {
-    let (m, n, _) = problem.extents();
-    let (tensor, rows) = match d {
-        GroupedOperand::Rows(tensor) => (*tensor, tensor.shape()[0]),
-        GroupedOperand::Groups(grouped) => match grouped.parts() {
-            Parts::Packed(tensor) => (tensor, problem.groups * m.unwrap_or(0)),
-            Parts::Discrete(..) => return Ok((NO_MAP, 0)),
-        },
-    };
-    let bytes = tensor.dtype().bytes() as u64;
-    let map = launcher.encode(&MapDescriptor {
-        address: tensor.address().unwrap_or(0),
-        dtype: tensor.dtype(),
-        rank: 2,
-        extents: [n as u64, rows as u64, 1],
-        strides: [n as u64 * bytes, 0],
-        tile: [128 / bytes as u32, output_rows(target), 1],
-        swizzle: true,
-    })?;
-    Ok((map, 1))
+/// The map of an output that lies in one piece.
+struct OutputMap {
+    map: TensorMap,
+    /// Whether there is one.
+    has_map: bool,
+    /// Whether it is one for lent stages.
+    lends_stages: bool,
+}
+
+impl OutputMap {
+    /// None, as of discrete outputs.
+    const NONE: Self = Self { map: NO_MAP, has_map: false, lends_stages: false };
+
+    fn new(
+        launcher: &dyn Launcher,
+        target: KernelTarget,
+        problem: &GemmProblem,
+        d: &GroupedOperand<'_>,
+        bias: Option<&GroupedTensor>,
+    ) -> Result<Self> {
+        let (m, n, _) = problem.extents();
+        let m = m.unwrap_or(0) as u64;
+        let (tensor, rows) = match d {
+            GroupedOperand::Rows(tensor) => (*tensor, tensor.shape()[0] as u64),
+            GroupedOperand::Groups(grouped) => match grouped.parts() {
+                Parts::Packed(tensor) => (tensor, problem.groups as u64 * m),
+                Parts::Discrete(..) => return Ok(Self::NONE),
+            },
+        };
+        let lends_stages = target == KernelTarget::Sm90a
+            && problem.pass == Pass::Wgrad
+            && problem.output == DType::F32
+            && bias.is_none();
+        let bytes = tensor.dtype().bytes() as u64;
+        let row = n as u64 * bytes;
+        let plain = MapDescriptor {
+            address: tensor.address().unwrap_or(0),
+            dtype: tensor.dtype(),
+            rank: 2,
+            extents: [n as u64, rows, 1],
+            strides: [row, 0],
+            tile: [128 / bytes as u32, output_rows(target), 1],
+            swizzle: true,
+        };
+        let map = if lends_stages {
+            // Three dimensions, since boxes of so many rows hang over the end of a group.
+            launcher.encode(&MapDescriptor {
+                rank: 3,
+                extents: [n as u64, m, problem.groups as u64],
+                strides: [row, m * row],
+                tile: [128 / bytes as u32, SM90_LENT_BOX_ROWS, 1],
+                ..plain
+            })?
+        } else {
+            launcher.encode(&plain)?
+        };
+        Ok(Self { map, has_map: true, lends_stages })
+    }
+
+    /// `plain` with this map.
+    fn args(self, plain: GemmArgs) -> GemmArgs {
+        GemmArgs {
+            d_map: self.map,
+            has_d_map: u32::from(self.has_map),
+            lends_stages: u32::from(self.lends_stages),
+            ..plain
+        }
+    }
 }
 
 /// The maps of dY and of X, whose rows are summed.

@@ -201,7 +201,8 @@ pub struct GemmArgs {
     /// (contiguous features, rows, groups).
     pub b_map: TensorMap,
     /// Tensor map of the output, two-dimensional (columns, rows of all groups), in boxes of
-    /// [`SM90_D_BOX_ROWS`] or [`SM100_D_BOX_ROWS`] rows of 128 bytes; see `has_d_map`.
+    /// [`SM90_D_BOX_ROWS`] or [`SM100_D_BOX_ROWS`] rows of 128 bytes; see `has_d_map` and
+    /// `lends_stages`.
     pub d_map: TensorMap,
     /// Device address of `TensorMap[groups]`, one map per discrete weight; 0: use `b_map`.
     pub b_maps: u64,
@@ -248,12 +249,18 @@ pub struct GemmArgs {
     /// tokens, blocks of 64 features. A box then has all blocks of a stage, which are copies of their
     /// own otherwise (0). Only the wgmma kernels know it.
     pub has_feature_blocks: u32,
+    /// Whether sums of a ragged reduction go through stages of the ring (1): `d_map` is
+    /// three-dimensional (columns, rows, groups), in boxes of [`SM90_LENT_BOX_ROWS`] rows of 128 bytes,
+    /// the output is FP32, and there is no bias. Only the wgmma kernels know it.
+    pub lends_stages: u32,
     /// Zero; keeps the size a multiple of the alignment.
-    pub reserved: [u32; 2],
+    pub reserved: u32,
 }
 
 /// Rows of a box of the output on Hopper: those that a warp has of wgmma's accumulators.
 pub const SM90_D_BOX_ROWS: u32 = 16;
+/// Rows of a box of the output on Hopper, where it goes through stages of the ring: half of a tile's.
+pub const SM90_LENT_BOX_ROWS: u32 = 64;
 /// Rows of a box of the output on Blackwell.
 pub const SM100_D_BOX_ROWS: u32 = 8;
 

@@ -67,6 +67,27 @@ impl Barrier {
         }
     }
 
+    /// Arrives for `COUNT` threads at once, releasing this thread's earlier accesses to the block:
+    /// `mbarrier.arrive.release.cta` with a count (PTX manual, "Parallel Synchronization and
+    /// Communication Instructions: mbarrier.arrive"). What the others did is released if this thread
+    /// has met them at a barrier since.
+    ///
+    /// # Safety
+    ///
+    /// The barrier is initialised and still expects so many arrivals in this phase.
+    #[inline(always)]
+    pub unsafe fn arrive_for<const COUNT: u32>(self) {
+        // SAFETY: the caller keeps the count.
+        unsafe {
+            ptx!(
+                "mbarrier.arrive.release.cta.shared::cta.b64 _, [{address}], {count};",
+                address = in(reg32) self.address,
+                count = const COUNT,
+                options(nostack)
+            )
+        }
+    }
+
     /// Announces `bytes` of asynchronous copies and arrives once, in one step:
     /// `mbarrier.arrive.expect_tx.release.cta` (PTX manual, "Parallel Synchronization and
     /// Communication Instructions: mbarrier.arrive").

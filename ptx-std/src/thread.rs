@@ -124,6 +124,14 @@ pub unsafe fn ballot(condition: bool) -> u32 {
     mask
 }
 
+/// Lets the thread sleep for about so long, up to twice as long and at most for a millisecond:
+/// `nanosleep` (PTX manual, "Control Flow Instructions: nanosleep").
+#[inline(always)]
+pub fn sleep(nanoseconds: u32) {
+    // SAFETY: waits only.
+    unsafe { ptx!("nanosleep.u32 {time};", time = in(reg32) nanoseconds, options(nomem, nostack)) }
+}
+
 /// `value` of lane `lane`: `shfl.sync.idx` (PTX manual, "Data Movement and Conversion Instructions:
 /// shfl.sync").
 ///

@@ -135,6 +135,36 @@ pub unsafe fn load_3d(destination: u32, map: u64, x: u32, y: u32, z: u32, barrie
     }
 }
 
+/// [`load_3d`] with a preference for L2: the `.L2::cache_hint` form of the same instruction.
+///
+/// # Safety
+///
+/// As [`load_3d`].
+#[inline(always)]
+pub unsafe fn load_3d_hint(
+    destination: u32,
+    map: u64,
+    [x, y, z]: [u32; 3],
+    barrier: Barrier,
+    policy: CachePolicy,
+) {
+    // SAFETY: the caller keeps the contract above.
+    unsafe {
+        ptx!(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint \
+             [{destination}], [{map}, {{{x}, {y}, {z}}}], [{barrier}], {policy};",
+            destination = in(reg32) destination,
+            map = in(reg64) map,
+            x = in(reg32) x,
+            y = in(reg32) y,
+            z = in(reg32) z,
+            barrier = in(reg32) barrier.address,
+            policy = in(reg64) policy as u64,
+            options(nostack)
+        )
+    }
+}
+
 /// [`load_2d`] with a preference for L2: the `.L2::cache_hint` form of the same instruction.
 ///
 /// # Safety
@@ -209,6 +239,31 @@ pub unsafe fn store_2d(map: u64, x: u32, y: u32, source: u32) {
             x = in(reg32) x,
             y = in(reg32) y,
             source = in(reg32) source,
+            options(nostack)
+        )
+    }
+}
+
+/// Copies a box from shared memory to a three-dimensional tensor, with a preference for L2; what hangs
+/// over the edge is dropped: `cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint`
+/// (PTX manual, "Data Movement and Conversion Instructions: cp.async.bulk.tensor").
+///
+/// # Safety
+///
+/// As [`store_2d`], with a three-dimensional map.
+#[inline(always)]
+pub unsafe fn store_3d_hint(map: u64, [x, y, z]: [u32; 3], source: u32, policy: CachePolicy) {
+    // SAFETY: the caller keeps the contract above.
+    unsafe {
+        ptx!(
+            "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint \
+             [{map}, {{{x}, {y}, {z}}}], [{source}], {policy};",
+            map = in(reg64) map,
+            x = in(reg32) x,
+            y = in(reg32) y,
+            z = in(reg32) z,
+            source = in(reg32) source,
+            policy = in(reg64) policy as u64,
             options(nostack)
         )
     }

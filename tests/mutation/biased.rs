@@ -188,7 +188,8 @@ impl Biased {
             row_scales,
             has_d_map: 0,
             has_feature_blocks: 0,
-            reserved: [0; 2],
+            lends_stages: 0,
+            reserved: 0,
         })
     }
 

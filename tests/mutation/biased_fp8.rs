@@ -224,7 +224,8 @@ impl BiasedFp8 {
             row_scales: 0,
             has_d_map: 0,
             has_feature_blocks: 0,
-            reserved: [0; 2],
+            lends_stages: 0,
+            reserved: 0,
         };
         Ok(ScaledGemmArgs { gemm, a_scale_map, b_scale_map, a_scales, b_scales })
     }

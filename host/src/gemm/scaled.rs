@@ -8,7 +8,7 @@ use grouped_linear_kernels::abi::scaled::{
 };
 
 use super::boxes::{self, Lines, MicroBoxes, box_lines, fp8, micro, sixteen};
-use super::{NO_MAP, check_alignment, exact_maps, feature_blocks, output_map, plain_args};
+use super::{NO_MAP, OutputMap, check_alignment, exact_maps, feature_blocks, plain_args};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::Result;
 use crate::launch::{Launches, mismatch};
@@ -71,10 +71,10 @@ fn fp8_args(
         Format::Fp8 { blocks: Blocks::Vector, .. } => launcher.encode(&side.scale_map(length)),
         _ => Ok(NO_MAP),
     };
-    let (d_map, has_d_map) = output_map(launcher, target, &problem.unscaled(), &operands.d)?;
+    let output = OutputMap::new(launcher, target, &problem.unscaled(), &operands.d, operands.bias)?;
     let (a_map, b_map) = (map(&a, a_box)?, map(&b, b_box)?);
     Ok(ScaledGemmArgs {
-        gemm: GemmArgs { a_map, b_map, d_map, has_d_map, ..plain },
+        gemm: GemmArgs { a_map, b_map, ..output.args(plain) },
         a_scale_map: scale_map(&a, A_SCALE_BOX)?,
         b_scale_map: scale_map(&b, B_SCALE_BOX)?,
         a_scales: a.scales(),
@@ -94,13 +94,14 @@ fn micro_args(
     let (a, b) = (operands.a_side(problem.pass), operands.b_side(problem.pass));
     let map = |side: &Side<'_>, lines| launcher.encode(&side.data_map(lines));
     let tiles = |side: &Side<'_>| launcher.encode(&side.tile_map(boxes.scale_tiles));
-    let (d_map, has_d_map) =
-        output_map(launcher, KernelTarget::Sm100a, &problem.unscaled(), &operands.d)?;
+    let unscaled = problem.unscaled();
+    let output =
+        OutputMap::new(launcher, KernelTarget::Sm100a, &unscaled, &operands.d, operands.bias)?;
     let (a_map, b_map) = (map(&a, boxes.lines[0])?, map(&b, boxes.lines[1])?);
     let (row_scales, row_scale_factor) = row_scales(problem, operands);
     let e5m2 = |format: Format| u32::from(format.dtype() == DType::E5m2);
     Ok(MxGemmArgs {
-        gemm: GemmArgs { a_map, b_map, d_map, has_d_map, row_scales, row_scale_factor, ..plain },
+        gemm: GemmArgs { a_map, b_map, row_scales, row_scale_factor, ..output.args(plain) },
         a_scale_map: tiles(&a)?,
         b_scale_map: tiles(&b)?,
         a_e5m2: e5m2(problem.a),
@@ -122,17 +123,15 @@ fn exact_args(
     let (a_map, b_map) =
         exact_maps(launcher, target, &unscaled, &operands.a.data, &operands.b.data)?;
     let (row_scales, row_scale_factor) = row_scales(problem, operands);
-    let (d_map, has_d_map) = output_map(launcher, target, &unscaled, &operands.d)?;
+    let output = OutputMap::new(launcher, target, &unscaled, &operands.d, operands.bias)?;
     let has_feature_blocks = u32::from(feature_blocks(target, &unscaled));
     Ok(GemmArgs {
         a_map,
         b_map,
-        d_map,
-        has_d_map,
         has_feature_blocks,
         row_scales,
         row_scale_factor,
-        ..plain
+        ..output.args(plain)
     })
 }
 

@@ -5,12 +5,13 @@
 //! The bias is added to the scaled sum, and the former output last; D is not read where beta is
 //! zero.
 //!
-//! A wgmma accumulator is finished by one of two roads. A *plain* output of the operands' type (of 16
+//! An accumulator is finished by one of three roads. A *plain* output of the operands' type (of 16
 //! bits, where theirs has 8), the scaled sum alone, is rounded and goes through shared memory in
-//! straight code, which the kernel has (`sm90/boxes.rs`, `sm100/staging.rs`). All else goes chunk by chunk through one
-//! piece of code with branches for what there is to add and for the types
-//! ([`Epilogue::store_chunk`]): a copy for every combination would be faster by little, and slow to
-//! load by a lot.
+//! straight code, which the kernel has (`sm90/boxes.rs`, `sm100/staging.rs`). FP32 gradients of
+//! weights in one piece go through stages of Hopper's ring, by tensor copies both ways
+//! (`sm90/lent.rs`). All else goes chunk by chunk through one piece of code with branches for what
+//! there is to add and for the types ([`Epilogue::store_chunk`]): a copy for every combination would
+//! be faster by little, and slow to load by a lot.
 
 use ptx_std::convert::fma;
 use ptx_std::memory::{
@@ -292,6 +293,12 @@ impl Epilogue {
     #[inline(always)]
     pub fn alpha(&self) -> f32 {
         self.alpha
+    }
+
+    /// Factor of the former output.
+    #[inline(always)]
+    pub fn beta(&self) -> f32 {
+        self.beta
     }
 
     /// The kind of the output.

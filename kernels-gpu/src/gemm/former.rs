@@ -1,5 +1,6 @@
 //! The former output of a tile, asked for before the tile is finished.
 
+use ptx_std::hint::opaque;
 use ptx_std::thread::{WARP, lane_index};
 use ptx_std::tma::prefetch_l2;
 
@@ -23,11 +24,13 @@ pub unsafe fn prefetch_former(args: &GemmArgs, table: &Table, work: &Work, live_
     let mut row = work.row + lane_index();
     // SAFETY: only live elements of the output are named; its rows are multiples of 16 bytes.
     unsafe {
-        let d = table.d_pointer(work.group);
+        let row_bytes = u64::from(args.n) * element;
+        let first = u64::from(row) * row_bytes + u64::from(work.column) * element;
+        let mut address = table.d_pointer(work.group) + first;
         while row < end {
-            let index = u64::from(row) * u64::from(args.n) + u64::from(work.column);
-            prefetch_l2(d + index * element, bytes);
-            row += WARP;
+            prefetch_l2(address, bytes);
+            address += u64::from(WARP) * row_bytes;
+            row = opaque(row) + WARP; // not unrolled, in a warp with few registers
         }
     }
 }

@@ -12,8 +12,9 @@
 //!
 //! The warp that copies also walks the tiles ([`Scheduler`]) and says with the first stage of each
 //! which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
-//! ([`boxes`]), so that they are stored while the next tile is multiplied. Where sums are promoted the
-//! ring has three stages, which leaves room for more boxes ([`ring`]).
+//! ([`boxes`]), so that they are stored while the next tile is multiplied; FP32 gradients of weights,
+//! and what they are added to, go through stages that are lent for it ([`lent`]). Where sums are
+//! promoted the ring has three stages, which leaves room for more boxes ([`ring`]).
 //!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
 //! in the descriptors that name them. That difference is the trait `Schedule`; everything else is
@@ -60,6 +61,7 @@ use crate::table::Table;
 mod boxes;
 mod consume;
 pub mod fp8;
+mod lent;
 pub mod ring;
 pub mod schedule;
 mod store;
@@ -93,6 +95,9 @@ trait Consumer {
     ///
     /// As [`run`].
     unsafe fn consume(args: &Self::Args, d_map: u64, table: &Table, shared: u32, index: u32);
+
+    /// First row and column, from the tile's on, of a warpgroup's box `index` of FP32 sums ([`lent`]).
+    fn lent_box(warpgroup: u32, index: u32) -> [u32; 2];
 }
 
 /// The kernel that leaves its sums in the tensor core until a tile is done.
@@ -155,7 +160,7 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
         if warp < WARPGROUP / 32 {
             release_registers::<COPYING>();
             if warp == 0 {
-                produce::<C::Schedule, C::Rooms>(gemm, args_address, &table, shared);
+                produce::<C, C::Schedule>(gemm, args_address, &table, shared);
             }
         } else {
             claim_registers::<MULTIPLYING>();
@@ -175,7 +180,7 @@ fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {
 /// It may return while copies are on their way: the consumers wait for each of them, and shared
 /// memory lives as long as they do.
 #[inline(always)]
-unsafe fn produce<S: Schedule, R: Rooms>(
+unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
     args: &GemmArgs,
     args_address: u64,
     table: &Table,
@@ -185,7 +190,10 @@ unsafe fn produce<S: Schedule, R: Rooms>(
     // barriers say when a stage is free.
     unsafe {
         let elected = elect_one();
-        let mut ring = Ring::<R>::new(shared, 1);
+        let mut ring = Ring::<C::Rooms>::new(shared, 1);
+        if S::RAGGED_REDUCTION && args.lends_stages != 0 {
+            lent::stagger::<S>(args, table);
+        }
         let mut scheduler = Scheduler::new(*table, tile_columns(args));
         while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
             let (token, tokens) = table.tokens(work.group);
@@ -197,7 +205,7 @@ unsafe fn produce<S: Schedule, R: Rooms>(
                 (args.b_maps + u64::from(work.group) * size_of::<TensorMap>() as u64, 0)
             };
             if elected {
-                if args.b_maps != 0 {
+                if !S::ONE_MAP && args.b_maps != 0 {
                     acquire_map(b_map);
                 }
                 ring.empty().wait(ring.parity);
@@ -206,7 +214,8 @@ unsafe fn produce<S: Schedule, R: Rooms>(
                     ring.full().arrive();
                     ring.advance();
                 }
-                for stage in 0..stages {
+                let mut stage = 0;
+                while stage != stages {
                     ring.empty().wait(ring.parity);
                     ring.full().arrive_expect(S::STAGE_BYTES);
                     S::copy(&Copies {
@@ -225,12 +234,20 @@ unsafe fn produce<S: Schedule, R: Rooms>(
                         has_feature_blocks: args.has_feature_blocks != 0,
                     });
                     ring.advance();
+                    // Unrolled, the loop would take more registers than a thread that copies has.
+                    stage = opaque(stage) + 1;
                 }
             }
             warp_barrier();
-            if table.beta(work.group) != 0.0 {
-                // Asked once more, not kept while the stages are copied.
-                let (_, tokens) = table.tokens(opaque(work.group));
+            // Asked once more, not kept while the stages are copied.
+            let group = opaque(work.group);
+            let has_former = table.beta(group) != 0.0;
+            if S::RAGGED_REDUCTION && args.lends_stages != 0 {
+                if elected {
+                    lent::lend::<C>(&mut ring, args_address + D_MAP, &work, has_former);
+                }
+            } else if has_former {
+                let (_, tokens) = table.tokens(group);
                 let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
                 prefetch_former(args, table, &work, live_rows);
             }

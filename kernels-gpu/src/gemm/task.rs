@@ -3,6 +3,7 @@
 //! walks the tiles, and it does so while the others still multiply.
 
 use ptx_std::memory::{load_shared_u32x4, load_shared_u64, store_shared_u32};
+use ptx_std::thread::{lane_index, shuffle_index};
 
 use super::scheduler::Work;
 
@@ -43,6 +44,28 @@ impl Task {
             store_shared_u32(address + 12, self.work.column);
             store_shared_u32(address + 16, self.token);
             store_shared_u32(address + 20, self.tokens);
+        }
+    }
+
+    /// The task at `address`, if there is one more, read by the first lane for all.
+    ///
+    /// # Safety
+    ///
+    /// As [`Task::read`]; the whole warp calls it together.
+    #[inline(always)]
+    pub unsafe fn read_for_warp(address: u32) -> Option<Self> {
+        let (mut first, mut last) = ([0; 4], 0);
+        // SAFETY: handed to the caller.
+        unsafe {
+            if lane_index() == 0 {
+                first = load_shared_u32x4(address);
+                last = load_shared_u64(address + 16);
+            }
+            let [stages, group, row, column] = first.map(|word| shuffle_index(word, 0));
+            let [token, tokens] = [last as u32, (last >> 32) as u32];
+            let (token, tokens) = (shuffle_index(token, 0), shuffle_index(tokens, 0));
+            let task = Self { work: Work { group, row, column }, stages, token, tokens };
+            (stages != Self::END.stages).then_some(task)
         }
     }
 

@@ -240,6 +240,26 @@ pub unsafe fn store_shared_f32(address: u32, value: f32) {
     }
 }
 
+/// Stores two binary32: `st.shared.v2.b32` (PTX manual, "Data Movement and Conversion Instructions:
+/// st").
+///
+/// # Safety
+///
+/// The 8 aligned bytes at `address` are shared memory that belongs to this thread for now.
+#[inline(always)]
+pub unsafe fn store_shared_f32x2(address: u32, [a, b]: [f32; 2]) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "st.shared.v2.b32 [{address}], {{{a}, {b}}};",
+            address = in(reg32) address,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(nostack)
+        )
+    }
+}
+
 /// Stores sixteen bytes: `st.shared.v4.b32` (PTX manual, "Data Movement and Conversion
 /// Instructions: st").
 ///

@@ -13,6 +13,7 @@
 //! Making boxes visible to the copy engine takes a warp some 100 cycles, however many they are, and
 //! so does every request to it. Therefore boxes are large, and several leave together.
 
+use ptx_std::mbarrier::Barrier;
 use ptx_std::memory::{load_shared_u32x4, store_u32x4_if};
 use ptx_std::mma::store_matrix_x4;
 use ptx_std::sync::{fence_async_shared, warp_barrier};
@@ -22,6 +23,7 @@ use ptx_std::tma::{commit_group, store_2d, wait_group_read};
 use super::super::element::Kind;
 use super::super::epilogue::Epilogue;
 use super::super::shape::{ROW_BYTES, WARPGROUP};
+use super::lent;
 use super::ring::Rooms;
 use crate::abi::{GemmArgs, SM90_D_BOX_ROWS};
 
@@ -191,8 +193,12 @@ impl<'a> Target<'a> {
     }
 
     /// Stores the live rows of two boxes, four rows at a time, 16 bytes a lane.
+    ///
+    /// # Safety
+    ///
+    /// As [`Target::store`]; it is enough that the warp has met since the boxes were written.
     #[inline(always)]
-    unsafe fn store_by_threads(&self, boxes: Boxes, index: u32, [row, column]: [u32; 2]) {
+    pub unsafe fn store_by_threads(&self, boxes: Boxes, index: u32, [row, column]: [u32; 2]) {
         let chunk = boxes.lane % 8;
         let mut line = boxes.lane / 8;
         // SAFETY: as in `store`.
@@ -224,25 +230,33 @@ pub struct Late {
     map_row: u32,
     /// First column.
     column: u32,
+    /// The barrier of a lent stage that copies of FP32 outputs may still read.
+    lent: Barrier,
 }
 
 impl Late {
     /// Nothing.
     #[inline(always)]
     pub fn nothing() -> Self {
-        Self { words: [[0; 16]; 2], map_row: u32::MAX, column: 0 }
+        Self::lent(lent::NOTHING)
+    }
+
+    /// No sums, but a lent stage to be given back.
+    #[inline(always)]
+    pub fn lent(lent: Barrier) -> Self {
+        Self { words: [[0; 16]; 2], map_row: u32::MAX, column: 0, lent }
     }
 
     /// Two boxes for `map_row` of the map and the columns from `column` on.
     #[inline(always)]
     pub fn new(words: [Words; 2], [map_row, column]: [u32; 2]) -> Self {
-        Self { words, map_row, column }
+        Self { words, map_row, column, lent: lent::NOTHING }
     }
 
     /// Whether something waits.
     #[inline(always)]
     pub fn is_some(&self) -> bool {
-        self.map_row != u32::MAX
+        self.map_row != u32::MAX || self.lent != lent::NOTHING
     }
 
     /// Has it copied to the output, of `n` columns, if something waits. There is no branch around it:
@@ -253,10 +267,11 @@ impl Late {
     /// As [`Boxes::new`]; `map` is as in [`Boxes::copy`].
     #[inline(always)]
     pub unsafe fn leave(&mut self, boxes: Boxes, map: u64, n: u32) {
-        let n = if self.is_some() { n } else { 0 };
+        let n = if self.map_row != u32::MAX { n } else { 0 };
         // SAFETY: the caller keeps the contract above.
         unsafe {
             boxes.wait();
+            lent::give_back(self.lent);
             boxes.write(0, &self.words[0]);
             boxes.write(1, &self.words[1]);
             boxes.show();

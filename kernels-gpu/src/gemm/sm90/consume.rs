@@ -14,6 +14,7 @@ use super::super::epilogue::Epilogue;
 use super::super::shape::{BLOCK_BYTES, CONSUMERS, ROW_BYTES, WARPGROUP};
 use super::super::task::Task;
 use super::boxes::{Boxes, Late, Target};
+use super::lent::{self, Finish, box_sums};
 use super::ring::{DeepRing, Ring, STAGE_BYTES};
 use super::schedule::Schedule;
 use super::store::{has_short_road, rows, store, store_plain};
@@ -43,6 +44,11 @@ impl<S: Schedule, E: Multiply<S::A, S::B>> Consumer for Wide<S, E> {
     unsafe fn consume(args: &GemmArgs, d_map: u64, table: &Table, shared: u32, index: u32) {
         // SAFETY: handed to the caller.
         unsafe { consume::<S, E>(args, d_map, table, shared, index) }
+    }
+
+    #[inline(always)]
+    fn lent_box(warpgroup: u32, index: u32) -> [u32; 2] {
+        [64 * warpgroup, lent::BOX_COLUMNS * index]
     }
 }
 
@@ -91,7 +97,9 @@ where
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { live };
             let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
             let rows = rows(&epilogue, work.row + 64 * index, live_rows, lane);
-            let former = epilogue.load_former(lane, &rows, work.column);
+            let lends_stages = S::RAGGED_REDUCTION && args.lends_stages != 0;
+            let first = if lends_stages { args.n } else { work.column };
+            let former = epilogue.load_former(lane, &rows, first);
             finish_n256(&mut sums);
             if lane == 0 {
                 previous.arrive();
@@ -103,6 +111,26 @@ where
             // Finish the tile.
             if late.is_some() {
                 late.leave(boxes(), d_map, args.n); // so few stages that it has not left
+            }
+            if lends_stages {
+                let factors = [epilogue.alpha(), epilogue.beta()];
+                let mut finish = Finish::new(&mut ring, d_map, work, [index, lane], factors);
+                finish.stage::<Wide<S, E>, 0, 3>([
+                    box_sums::<128, 0>(&sums),
+                    box_sums::<128, 4>(&sums),
+                    box_sums::<128, 8>(&sums),
+                ]);
+                finish.stage::<Wide<S, E>, 1, 3>([
+                    box_sums::<128, 12>(&sums),
+                    box_sums::<128, 16>(&sums),
+                    box_sums::<128, 20>(&sums),
+                ]);
+                finish.stage::<Wide<S, E>, 2, 2>([
+                    box_sums::<128, 24>(&sums),
+                    box_sums::<128, 28>(&sums),
+                ]);
+                late = Late::lent(finish.last());
+                continue;
             }
             let row = work.row + 64 * index;
             if has_short_road::<E>(&epilogue) {

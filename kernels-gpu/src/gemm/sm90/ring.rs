@@ -3,7 +3,6 @@
 use core::marker::PhantomData;
 
 use ptx_std::mbarrier::Barrier;
-use ptx_std::sync::warp_barrier;
 
 use super::super::scales::SCALE_BYTES;
 use super::super::shape::CONSUMER_WARPS;
@@ -113,13 +112,11 @@ impl<R: Rooms> Ring<R> {
     /// The whole warp calls it together, where a task begins.
     #[inline(always)]
     pub unsafe fn next_task(&self) -> Option<Task> {
-        // SAFETY: the stage is full when the task has been written. It is given back by one lane, so
-        // the others have read the task before.
+        // SAFETY: the stage is full when the task has been written. The lane that reads the task is the
+        // one that gives the stage back.
         unsafe {
             self.full().wait(self.parity);
-            let task = Task::read(self.task());
-            warp_barrier();
-            task
+            Task::read_for_warp(self.task())
         }
     }
 

@@ -5,6 +5,7 @@
 //! for all others a loop stores the first chunk of sums and moves the others up. That is one copy of
 //! the code, for some hundred moves in all.
 
+use ptx_std::sync::warp_barrier;
 use ptx_std::thread::thread_index;
 
 use super::super::element::{Kind, MatrixElement};
@@ -55,11 +56,11 @@ pub unsafe fn store_plain<E: MatrixElement>(
         if let Some(map_row) = target.copied_row(row) {
             return Late::new(right, [map_row, right_column]);
         }
-        boxes.wait();
+        warp_barrier(); // threads store the left half, too, and no copy reads the boxes
         boxes.write(0, &right[0]);
         boxes.write(1, &right[1]);
-        boxes.show();
-        target.store(boxes, 0, [row, right_column]);
+        warp_barrier();
+        target.store_by_threads(boxes, 0, [row, right_column]);
         Late::nothing()
     }
 }

@@ -20,6 +20,7 @@ use core::marker::PhantomData;
 use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::sync::warp_barrier;
 use ptx_std::thread::{lane_index, thread_index};
+use ptx_std::tma::wait_group_read;
 use ptx_std::wgmma::Descriptor;
 
 use super::ScaledSchedule;
@@ -30,8 +31,10 @@ use crate::gemm::epilogue::Epilogue;
 use crate::gemm::scales::{
     B_SCALES, Scales, SharedScale, first_blocks, promote_fragment, row_scales, skew,
 };
+use crate::gemm::scheduler::Work;
 use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES, TILE_N, WARPGROUP};
 use crate::gemm::sm90::boxes::{Boxes, Target};
+use crate::gemm::sm90::lent::{self, Finish, box_sums};
 use crate::gemm::sm90::ring::{Ring, WideBoxes};
 use crate::gemm::sm90::store::store_tall;
 use crate::gemm::sm90::{A_BYTES, Consumer};
@@ -61,6 +64,11 @@ impl<S: ScaledSchedule, E: MultiplyStage> Consumer for Tall<S, E> {
     unsafe fn consume(args: &ScaledGemmArgs, d_map: u64, _: &Table, shared: u32, index: u32) {
         // SAFETY: handed to the caller.
         unsafe { consume::<S, E>(args, d_map, shared, index) }
+    }
+
+    #[inline(always)]
+    fn lent_box(warpgroup: u32, index: u32) -> [u32; 2] {
+        [64 * (index % 2), COLUMNS * warpgroup + lent::BOX_COLUMNS * (index / 2)]
     }
 }
 
@@ -102,7 +110,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
             let mut sums: [[f32; 64]; 2] = core::mem::zeroed();
             let [upper, lower] = &mut sums;
             let mut products: [f32; 64] = core::mem::zeroed();
-            if stages == 0 {
+            if S::RAGGED_REDUCTION && stages == 0 {
                 give_back::<S>(&ring, lane);
                 ring.advance();
             }
@@ -136,7 +144,30 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
             }
 
             // Finish the tile.
-            if column < gemm.n {
+            if S::RAGGED_REDUCTION && gemm.lends_stages != 0 {
+                let (d_map, lane) = (opaque_u64(d_map), opaque(lane));
+                let work = Work { group: opaque(work.group), row: work.row, column: work.column };
+                let factors = [table.alpha(work.group), table.beta(work.group)];
+                let [above, below] = &sums;
+                let mut finish = Finish::new(&mut ring, d_map, work, [index, lane], factors);
+                finish.stage::<Tall<S, E>, 0, 3>([
+                    box_sums::<64, 0>(above),
+                    box_sums::<64, 0>(below),
+                    box_sums::<64, 4>(above),
+                ]);
+                finish.stage::<Tall<S, E>, 1, 3>([
+                    box_sums::<64, 4>(below),
+                    box_sums::<64, 8>(above),
+                    box_sums::<64, 8>(below),
+                ]);
+                finish.stage::<Tall<S, E>, 2, 2>([
+                    box_sums::<64, 12>(above),
+                    box_sums::<64, 12>(below),
+                ]);
+                let last = finish.last();
+                wait_group_read::<0>();
+                lent::give_back(last);
+            } else if column < gemm.n {
                 // What is computed from these is not computed ahead, and what the table says is not
                 // kept while the products need all registers.
                 let (shared, lane, d_map) = (opaque(shared), opaque(lane), opaque_u64(d_map));
