@@ -197,6 +197,11 @@ fn sixteen(role: Role, pass: Pass, operands: ElementType) -> Vec<Scenario> {
         // Two and three steps of a stage are multiplied.
         cases.push(case(Wgrad, input, &[30, 0, 111], 40, 80));
     }
+    if let (Role::GemmSm90(..), Pass::Wgrad) = (role, pass) {
+        // Stages that a tile has lent come back while a tile of several stages is multiplied.
+        let (output, factors) = (F32, Factors::Accumulate);
+        cases.push(Case { output, factors, ..case(Wgrad, input, &[130, 70], 520, 264) });
+    }
     let pair = matches!(role, Role::GemmSm100(Sm100Gemm { pair: true, .. }));
     if pair {
         cases = cases.into_iter().map(blackwell::paired).collect();
