@@ -98,6 +98,7 @@ where
             let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
             let rows = rows(&epilogue, work.row + 64 * index, live_rows, lane);
             let lends_stages = S::RAGGED_REDUCTION && args.lends_stages != 0;
+            // Lent stages bring the former output; nothing is loaded from the last column on.
             let first = if lends_stages { args.n } else { work.column };
             let former = epilogue.load_former(lane, &rows, first);
             finish_n256(&mut sums);
