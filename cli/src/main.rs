@@ -25,8 +25,8 @@ enum Command {
     /// Train a mixture-of-experts byte language model on text.
     Train(Box<train::TrainArgs>),
     /// Say what was found: driver, GPUs, real and emulated, kernels and the compiler that made
-    /// them.
-    Info,
+    /// them. With --plan, which kernel computes a product, and why.
+    Info(info::PlanArgs),
     /// Run the conformance cases on every engine present.
     Verify(verify::VerifyArgs),
     /// Measure kernels and layers beside their peers on a GPU, or predict how long kernels take.
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
     let outcome = match &command {
         Command::Train(args) => train::run(args),
-        Command::Info => info::run(),
+        Command::Info(args) => info::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Bench(args) => bench::run(args),
     };

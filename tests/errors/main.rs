@@ -39,6 +39,7 @@ type Question = fn(&Error) -> bool;
 type Refusal = (&'static str, &'static str, Question, fn(&Stream) -> Result<()>);
 
 const INVALID: Question = Error::is_invalid_argument;
+const UNSUPPORTED: Question = Error::is_unsupported;
 
 /// Attempts fprop with changed arguments and an output of the given shape.
 fn fprop(
@@ -233,6 +234,23 @@ const SIZES: &[Refusal] = &[
     ("a newer GPU", "this GPU has 10.3", Error::is_unsupported, |_| plan(PRODUCT, (10, 3))),
     ("features that tensor copies cannot take", "multiples of 8", Error::is_unsupported, |_| {
         plan(GemmProblem { out_features: N + 1, ..PRODUCT }, (9, 0))
+    }),
+    ("pairs on Hopper", "compiled for compute capability 10.0", UNSUPPORTED, |_| {
+        plan(GemmProblem { kernel: KernelChoice::Pair, ..PRODUCT }, (9, 0))
+    }),
+    ("tensor cores for FP32", "tensor cores take no operands in f32", UNSUPPORTED, |_| {
+        let (input, output, kernel) = (DType::F32, DType::F32, KernelChoice::Block);
+        plan(GemmProblem { input, output, kernel, ..PRODUCT }, (9, 0))
+    }),
+    ("tensor cores on the CPU", "the CPU has no tensor cores", UNSUPPORTED, |_| {
+        let problem = GemmProblem { kernel: KernelChoice::Block, ..PRODUCT };
+        Plan::new(problem.into(), Target::CPU).map(drop)
+    }),
+    ("fprop in pairs that the device does not have", "Pair was asked for", UNSUPPORTED, |s| {
+        let options = GemmOptions { kernel: KernelChoice::Pair, ..GemmOptions::default() };
+        let fitting = Fitting::new(s)?;
+        let args = FpropArgs { options, ..fitting.fprop() };
+        functional::fprop(s, &args, &mut floats(s, &[ROWS, N])?)
     }),
     ("more tiles than a launch counts", "split the groups", Error::is_unsupported, |_| {
         let (in_features, out_features) = (1 << 24, 1 << 24);

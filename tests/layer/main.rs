@@ -12,6 +12,7 @@ mod exact;
 mod experts;
 mod forms;
 mod inferred;
+mod kernels;
 mod prepare;
 mod recipe_buffers;
 mod recipes;
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         streams::TESTS,
     ];
     let mut trials = on_engines(&tests.concat());
-    trials.extend(on_blackwell(&[recipes::ON_BLACKWELL, forms::TESTS].concat()));
+    trials.extend(on_blackwell(
+        &[recipes::ON_BLACKWELL, forms::TESTS, kernels::ON_BLACKWELL].concat(),
+    ));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -9,9 +9,9 @@ use grouped_linear::recipe::{
 };
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedStates, Direction, Form,
-    ForwardOptions, GradSink, GroupedLinear, GroupedTensor, LayerRecipe, Needs, ParamLayout,
-    QuantizeWeights, RandomState, Refresh, Result, RowSink, SavePolicy, Saved, SavedBytes,
-    SelectedGrads, Splits, Stream, Tensor, WeightCache, Wgrad,
+    ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, Needs,
+    ParamLayout, QuantizeWeights, RandomState, Refresh, Result, RowSink, SavePolicy, Saved,
+    SavedBytes, SelectedGrads, Splits, Stream, Tensor, WeightCache, Wgrad,
 };
 
 use crate::engines::Test;
@@ -120,6 +120,7 @@ pub(crate) struct Model {
     pub(crate) dy: Tensor,
     row_scales: Tensor,
     pub(crate) splits: Splits,
+    pub(crate) kernel: KernelChoice,
 }
 
 impl Model {
@@ -157,6 +158,7 @@ impl Model {
             dy: tensor(&[ROWS, N], dtype, TAIL * N)?,
             row_scales: tensor(&[ROWS], DType::F32, TAIL)?,
             splits: Splits::host(&SPLITS)?,
+            kernel: KernelChoice::Auto,
         })
     }
 
@@ -174,7 +176,8 @@ impl Model {
         bias: BiasUse<'_>,
         recipe: Option<&LayerRecipe>,
     ) -> Result<(Tensor, Saved)> {
-        let options = ForwardOptions { bias, recipe, ..ForwardOptions::default() };
+        let kernel = self.kernel;
+        let options = ForwardOptions { bias, recipe, kernel, ..ForwardOptions::default() };
         self.layer.forward(stream, &self.x, &self.splits, options)
     }
 

@@ -13,7 +13,8 @@ mod suite;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
-use self::choices::{MachineChoice, PassChoice, RecipeChoice, TileChoice};
+pub use self::choices::RecipeChoice;
+use self::choices::{MachineChoice, PassChoice, TileChoice};
 use self::suite::{OwnShape, SEED, Shape};
 
 /// Flags of `bench`.

@@ -146,6 +146,7 @@ mod tests {
             accumulation: case.accumulation,
             output: case.output,
             bias: BiasKind::None,
+            kernel: KernelChoice::Auto,
         };
         Some(scaled.into())
     }

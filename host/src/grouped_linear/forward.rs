@@ -228,7 +228,7 @@ impl GroupedLinear {
         splits.check(groups, rows, stream)?;
         y.check("y", &self.config.output(rows).shape, y.dtype(), stream)?;
         let kind = bias_kind(bias, bias_row_scales, (groups, out_features, rows), stream)?;
-        let problem = recipe.product(Pass::Fprop, rows, y.dtype(), kind);
+        let problem = recipe.product(Pass::Fprop, rows, (y.dtype(), kind), options.kernel);
         let plan = Plan::new(problem.into(), stream.device().target())?;
         check_outputs(&plan, std::slice::from_ref(y))?;
         let mut overlaps = Overlaps::default();
@@ -247,7 +247,8 @@ impl GroupedLinear {
         };
         let weights = recipe.weights(stream, &self.weights, columnwise[1])?;
         let accumulation = recipe.recipe().accumulation(Pass::Fprop);
-        let options = QuantizedGemmOptions { accumulation, ..QuantizedGemmOptions::default() };
+        let kernel = options.kernel;
+        let options = QuantizedGemmOptions { accumulation, kernel, ..Default::default() };
         let args =
             QuantizedFpropArgs { x: &x, weights: &weights, splits, bias, bias_row_scales, options };
         quantized_fprop(stream, &args, y)?;

@@ -157,11 +157,14 @@ impl GroupedLinear {
     ) -> Option<String> {
         let host_splits = splits.counts().is_some();
         let call = CallSpec::from(options);
-        let plain = || self.unsupported_call(target, rows, host_splits, call, execution);
-        let Some(recipe) = options.recipe else { return plain() };
+        let plain = |call| self.unsupported_call(target, rows, host_splits, call, execution);
+        let Some(recipe) = options.recipe else { return plain(call) };
         let (_, Needs { dx, dw, .. }) = self.effective(call);
         let captured = execution == Execution::Captured;
-        recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured).or_else(plain)
+        let refused = recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured);
+        // The kernel is asked for those products that are there: plain ones, if backward has some.
+        let kernel = if recipe.in_backward() { KernelChoice::Auto } else { call.kernel };
+        refused.or_else(|| plain(CallSpec { kernel, ..call }))
     }
 
     pub(crate) fn unsupported_call(

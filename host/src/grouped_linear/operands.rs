@@ -56,7 +56,7 @@ impl<'a> OutputGradient<'a> {
             }
             (Self::Quantized(dy, recipe), Weights::Quantized(weights)) => {
                 let accumulation = recipe.recipe().accumulation(Pass::Dgrad);
-                let options = QuantizedGemmOptions { accumulation, ..Default::default() };
+                let options = QuantizedGemmOptions { accumulation, kernel, ..Default::default() };
                 quantized_dgrad(stream, &QuantizedDgradArgs { dy, weights, splits, options }, dx)
             }
             _ => Err(mixed()),
@@ -73,8 +73,17 @@ pub(super) struct WgradOperands {
 
 #[derive(Clone, Debug)]
 enum Factors {
-    Plain { x: Tensor, dy: Tensor, kernel: KernelChoice },
-    Quantized { x: QuantizedTensor, dy: QuantizedTensor, accumulation: Accumulation },
+    Plain {
+        x: Tensor,
+        dy: Tensor,
+        kernel: KernelChoice,
+    },
+    Quantized {
+        x: QuantizedTensor,
+        dy: QuantizedTensor,
+        accumulation: Accumulation,
+        kernel: KernelChoice,
+    },
 }
 
 impl WgradOperands {
@@ -99,7 +108,7 @@ impl WgradOperands {
                 };
                 let dy = dy.only(Direction::Columnwise)?;
                 let accumulation = recipe.recipe().accumulation(Pass::Wgrad);
-                Factors::Quantized { x, dy, accumulation }
+                Factors::Quantized { x, dy, accumulation, kernel }
             }
             (Tokens::Quantized(_), OutputGradient::Plain(_)) => return Err(mixed()),
         };
@@ -119,13 +128,14 @@ impl WgradOperands {
                 let options = gemm_options(*kernel, accumulate);
                 super::functional::wgrad(stream, &WgradArgs { dy, x, splits, options }, dw)
             }
-            Factors::Quantized { x, dy, accumulation } => {
+            Factors::Quantized { x, dy, accumulation, kernel } => {
                 let beta = match accumulate {
                     Accumulate::Overwrite => 0.0,
                     Accumulate::Add => 1.0,
                 };
-                let (beta, accumulation) = (Factor::Value(beta), *accumulation);
-                let options = QuantizedGemmOptions { beta, accumulation, ..Default::default() };
+                let (beta, accumulation, kernel) = (Factor::Value(beta), *accumulation, *kernel);
+                let options =
+                    QuantizedGemmOptions { beta, accumulation, kernel, ..Default::default() };
                 quantized_wgrad(stream, &QuantizedWgradArgs { dy, x, splits, options }, dw)
             }
         }
@@ -143,8 +153,7 @@ impl WgradOperands {
     /// Which kernel computes it.
     pub(super) fn kernel(&self) -> KernelChoice {
         match &self.factors {
-            Factors::Plain { kernel, .. } => *kernel,
-            Factors::Quantized { .. } => KernelChoice::Auto,
+            Factors::Plain { kernel, .. } | Factors::Quantized { kernel, .. } => *kernel,
         }
     }
 

@@ -7,8 +7,8 @@ use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
 use crate::plan::{
-    BiasKind, Factor, GroupedOperand, Operands, Pass, Plan, Problem, QuantizeOperands,
-    QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
+    BiasKind, Factor, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
+    QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
 };
 use crate::recipe::{Accumulation, ErrorMeasure, ScaleRule};
 use crate::splits::Splits;
@@ -193,7 +193,7 @@ fn check_source<'a>(
     }
 }
 
-/// Factors of a product of quantized tensors, and how its sums grow.
+/// Factors of a product of quantized tensors, how its sums grow, and the kernel that computes it.
 #[derive(Clone, Copy, Debug)]
 pub struct QuantizedGemmOptions<'a> {
     /// Factor of the product.
@@ -202,13 +202,16 @@ pub struct QuantizedGemmOptions<'a> {
     pub beta: Factor<'a>,
     /// How sums grow; those of blocks are always promoted.
     pub accumulation: Accumulation,
+    /// Which kernel, of those that take the operands as they are stored.
+    pub kernel: KernelChoice,
 }
 
 impl Default for QuantizedGemmOptions<'_> {
     /// `D = A·B`, promoted.
     fn default() -> Self {
         let (alpha, beta) = (Factor::Value(1.0), Factor::Value(0.0));
-        Self { alpha, beta, accumulation: Accumulation::Promoted }
+        let kernel = KernelChoice::Auto;
+        Self { alpha, beta, accumulation: Accumulation::Promoted, kernel }
     }
 }
 
@@ -225,7 +228,7 @@ pub struct QuantizedFpropArgs<'a> {
     pub bias: Option<&'a GroupedTensor>,
     /// Factor of the bias for each token row, FP32, `[T]`; needs a bias.
     pub bias_row_scales: Option<&'a Tensor>,
-    /// Factors and accumulation.
+    /// Factors, accumulation and kernel.
     pub options: QuantizedGemmOptions<'a>,
 }
 
@@ -238,7 +241,7 @@ pub struct QuantizedDgradArgs<'a> {
     pub weights: &'a QuantizedTensor,
     /// Rows per group.
     pub splits: &'a Splits,
-    /// Factors and accumulation.
+    /// Factors, accumulation and kernel.
     pub options: QuantizedGemmOptions<'a>,
 }
 
@@ -251,7 +254,7 @@ pub struct QuantizedWgradArgs<'a> {
     pub x: &'a QuantizedTensor,
     /// Rows per group, those that both were quantized with.
     pub splits: &'a Splits,
-    /// Factors and accumulation of sums; `beta = 1` accumulates into the output.
+    /// Factors, accumulation of sums and kernel; `beta = 1` accumulates into the output.
     pub options: QuantizedGemmOptions<'a>,
 }
 
@@ -270,9 +273,9 @@ pub fn quantized_fprop(
     let (groups, n, _) = weight_features(args.weights, None, Some(k))?;
     let bias = bias_kind(args.bias, args.bias_row_scales, (groups, n, rows), stream)?;
     let sides = Sides { a: ("x", args.x), b: ("weights", args.weights) };
-    let (sizes, accumulation) = ((groups, rows), args.options.accumulation);
+    let sizes = (groups, rows);
     let output = (y.dtype(), bias);
-    let problem = sides.problem(Pass::Fprop, sizes, (n, k), accumulation, output);
+    let problem = sides.problem(Pass::Fprop, sizes, (n, k), args.options, output);
     let want = Problem::from(problem).output();
     y.check("y", &want.shape, want.dtype, stream)?;
     let d = GroupedOperand::Rows(y);
@@ -292,9 +295,9 @@ pub fn quantized_dgrad(
     let (rows, n) = token_features("dy", args.dy)?;
     let (groups, _, k) = weight_features(args.weights, Some(n), None)?;
     let sides = Sides { a: ("dy", args.dy), b: ("weights", args.weights) };
-    let (sizes, accumulation) = ((groups, rows), args.options.accumulation);
+    let sizes = (groups, rows);
     let output = (dx.dtype(), BiasKind::None);
-    let problem = sides.problem(Pass::Dgrad, sizes, (n, k), accumulation, output);
+    let problem = sides.problem(Pass::Dgrad, sizes, (n, k), args.options, output);
     let want = Problem::from(problem).output();
     dx.check("dx", &want.shape, want.dtype, stream)?;
     let d = GroupedOperand::Rows(dx);
@@ -322,9 +325,9 @@ pub fn quantized_wgrad(
     }
     let groups = args.dy.spec().groups;
     let sides = Sides { a: ("dy", args.dy), b: ("x", args.x) };
-    let (sizes, accumulation) = ((groups, rows), args.options.accumulation);
+    let sizes = (groups, rows);
     let output = (dw.dtype(), BiasKind::None);
-    let problem = sides.problem(Pass::Wgrad, sizes, (n, k), accumulation, output);
+    let problem = sides.problem(Pass::Wgrad, sizes, (n, k), args.options, output);
     dw.check_packed("dw", &Problem::from(problem).output(), stream)?;
     let d = GroupedOperand::Groups(dw);
     sides.run(stream, problem, d, args.splits, args.options, (None, None))
@@ -342,7 +345,7 @@ impl<'a> Sides<'a> {
         pass: Pass,
         (groups, rows): (usize, usize),
         (out_features, in_features): (usize, usize),
-        accumulation: Accumulation,
+        options: QuantizedGemmOptions<'_>,
         (output, bias): (DType, BiasKind),
     ) -> ScaledGemmProblem {
         let (a, b) = (self.a.1.spec(), self.b.1.spec());
@@ -357,9 +360,10 @@ impl<'a> Sides<'a> {
             b: b.format,
             // A copy that is missing is reported when the product is run.
             forms: [a.form(a_direction), b.form(b_direction)].map(Option::unwrap_or_default),
-            accumulation,
+            accumulation: options.accumulation,
             output,
             bias,
+            kernel: options.kernel,
         }
     }
 

@@ -163,7 +163,9 @@ impl Saved {
     /// The product of a gradient.
     pub(super) fn product(&self, pass: Pass, output: DType) -> Problem {
         match &self.recipe {
-            Some(recipe) => recipe.product(pass, self.rows, output, BiasKind::None).into(),
+            Some(recipe) => {
+                recipe.product(pass, self.rows, (output, BiasKind::None), self.kernel).into()
+            }
             None => self.config.product(pass, self.rows, output, self.kernel).into(),
         }
     }

@@ -215,10 +215,9 @@ fn check(layer: &GroupedLinear, inputs: &InputSpecs, needs: &Selection) -> Resul
             ));
         }
     };
-    let kernel = match inputs.choice(KERNEL, &["auto", "simt"])? {
-        "simt" => KernelChoice::Simt,
-        _ => KernelChoice::Auto,
-    };
+    let name = inputs.choice(KERNEL, &KernelChoice::ALL.map(KernelChoice::name))?;
+    let kernel = KernelChoice::ALL.into_iter().find(|kernel| kernel.name() == name);
+    let kernel = kernel.unwrap_or_default();
     Ok(Checked { rows, splits, call: CallSpec { bias, needs: layer_needs(needs), kernel } })
 }
 

@@ -72,7 +72,7 @@ pub mod names {
     pub const BIAS_ROW_SCALES: &str = "bias_row_scales";
     /// `"add"` or `"leave"`: whether forward adds the bias or leaves it to the caller.
     pub const BIAS_USE: &str = "bias_use";
-    /// `"auto"` or `"simt"`: which kernel.
+    /// Which kernel: a name of [`KernelChoice`](crate::KernelChoice), `"auto"` or `"simt"`, say.
     pub const KERNEL: &str = "kernel";
     /// The weights of a layer.
     pub const WEIGHTS: &str = "weights";

@@ -1,7 +1,10 @@
 //! What will run, as plain data. Everything that can be refused without reading device memory is
 //! refused here; carrying out a plan can fail only through the driver or through device splits.
 
+mod choice;
+mod cost;
 mod execution;
+mod explanation;
 mod movement;
 mod operands;
 mod overlaps;
@@ -15,7 +18,10 @@ use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
 pub use grouped_linear_kernels::variants::Role;
 use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
 
+pub use self::choice::{Candidate, KernelChoice, Obstacle, Standing};
+pub use self::cost::Cost;
 pub use self::execution::Execution;
+pub use self::explanation::{Explanation, Weighed};
 pub use self::movement::{DequantizeProblem, PadProblem, Padding, SwizzleProblem};
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
@@ -25,7 +31,7 @@ pub(crate) use self::operands::{
 };
 pub(crate) use self::overlaps::Overlaps;
 pub use self::problem::{
-    BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, KernelChoice, Pass, Problem,
+    BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, Pass, Problem,
 };
 pub use self::quantize::{QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem};
 pub use self::scaled::ScaledGemmProblem;
@@ -123,17 +129,18 @@ impl Plan {
     /// # Errors
     /// Sizes out of range (1 to 4096 groups, features and rows below 2³¹), element types that no
     /// kernel takes, a device without kernels, features that are no multiples of 8 where tensor
-    /// copies need it.
+    /// copies need it, a kernel that was asked for and is not eligible.
     pub fn new(problem: Problem, target: Target) -> Result<Self> {
         problem.check()?;
         let Some(gpu) = target.gpu else {
+            problem.check_on_cpu()?;
             return Ok(Self { problem, launch: None });
         };
         gpu.kernels()?;
         let launch = match &problem {
-            Problem::Gemm(gemm) => gemm_launch(gemm, gemm.role(gpu)?, 1, gpu)?,
+            Problem::Gemm(gemm) => gemm_launch(gemm, gemm.choose(gpu)?, 1, gpu)?,
             Problem::ScaledGemm(scaled) => {
-                gemm_launch(&scaled.unscaled(), scaled.role(gpu)?, scaled.row_align(), gpu)?
+                gemm_launch(&scaled.unscaled(), scaled.choose(gpu)?, scaled.row_align(), gpu)?
             }
             Problem::Quantize(quantize) => quantize.launch(gpu)?,
             Problem::UpdateScales(update) => update.launch()?,
@@ -158,12 +165,11 @@ impl PlannedKernel {
 
 fn gemm_launch(
     problem: &GemmProblem,
-    role: Role,
+    kernel: &Kernel,
     row_align: u32,
     gpu: GpuTarget,
 ) -> Result<LaunchPlan> {
-    let kernel = row(role)?;
-    let tile = kernel.tile;
+    let (role, tile) = (kernel.role, kernel.tile);
     let (m, n, _) = problem.extents();
     let tiles = tile_bound(problem, tile)?;
     let writes = m.unwrap_or(problem.rows) > 0 && n > 0;

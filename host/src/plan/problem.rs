@@ -1,24 +1,15 @@
 //! What is computed, without any pointer.
 
 pub use grouped_linear_kernels::abi::Pass;
-use grouped_linear_kernels::variants::Role;
+use grouped_linear_kernels::variants::{Kernel, Role, Sm100Product};
 
+use super::choice::{Contest, KernelChoice};
 use super::{
     DequantizeProblem, GpuTarget, MAX_GROUPS, PadProblem, QuantizeProblem, ScaledGemmProblem,
     SwizzleProblem, UpdateScalesProblem,
 };
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Direction, TensorSpec};
-
-/// Which kernel computes a product.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum KernelChoice {
-    /// Tensor cores for BF16 and FP16, `simt` for FP32.
-    #[default]
-    Auto,
-    /// The readable kernel without tensor cores: any features, any type, slow.
-    Simt,
-}
 
 /// What is added to every output row of fprop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -247,6 +238,24 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Refuses, where there is no GPU, a kernel that only a GPU has.
+    pub(super) fn check_on_cpu(&self) -> Result<()> {
+        let asked = match self {
+            Self::Gemm(gemm) => gemm.kernel,
+            Self::ScaledGemm(scaled) => scaled.kernel,
+            _ => KernelChoice::Auto,
+        };
+        match asked {
+            KernelChoice::Auto | KernelChoice::Simt => Ok(()),
+            KernelChoice::Block | KernelChoice::Pair => Err(Error::unsupported(format!(
+                "KernelChoice::{asked:?} was asked for: the CPU has no tensor cores; use \
+                 KernelChoice::Auto or Simt",
+            ))),
+        }
+    }
+}
+
 impl GemmProblem {
     /// Rows, columns and reduction of one group's product; `None` is the group's own row count.
     pub(crate) fn extents(&self) -> (Option<usize>, usize, Option<usize>) {
@@ -285,24 +294,25 @@ impl GemmProblem {
     }
 
     /// The kernel that computes the product on a GPU.
-    pub(super) fn role(&self, gpu: GpuTarget) -> Result<Role> {
-        let element = self
-            .input
+    pub(super) fn choose(&self, gpu: GpuTarget) -> Result<&'static Kernel> {
+        self.contest(gpu)?.choose()
+    }
+
+    /// The kernels that could compute it.
+    pub(super) fn contest(&self, gpu: GpuTarget) -> Result<Contest> {
+        let Self { pass, input, .. } = *self;
+        let element = input
             .element_type()
-            .ok_or_else(|| Error::dtype("operands", self.input, "a floating-point type"))?;
-        // Without rows there is nothing for a tensor map to describe.
-        let simt = self.kernel == KernelChoice::Simt || self.input == DType::F32 || self.rows == 0;
-        if simt {
-            return Ok(Role::GemmSimt(element));
-        }
-        let (k, n) = (self.in_features, self.out_features);
-        if k % 8 != 0 || n % 8 != 0 {
-            return Err(Error::unsupported(format!(
-                "tensor copies need in_features and out_features that are multiples of 8, \
-                 {k} and {n} were given; pad them, or ask for KernelChoice::Simt"
-            )));
-        }
-        self.sixteen_role(element, gpu)
+            .ok_or_else(|| Error::dtype("operands", input, "a floating-point type"))?;
+        let sixteen = input != DType::F32;
+        Ok(Contest {
+            problem: *self,
+            gpu,
+            element,
+            quantized: false,
+            sm90: sixteen.then_some(Role::GemmSm90(pass, element)),
+            sm100: sixteen.then_some(Sm100Product::Sixteen(pass, element)),
+        })
     }
 }
 

@@ -3,12 +3,13 @@
 use grouped_linear_kernels::abi::Ragged;
 use grouped_linear_kernels::abi::quantize::ROW_BLOCK;
 use grouped_linear_kernels::abi::scaled::Scaling;
-use grouped_linear_kernels::variants::{Fp8Gemm, Role, Sm100Product};
+use grouped_linear_kernels::variants::{Fp8Gemm, Kernel, Role, Sm100Product};
 
 use super::GpuTarget;
-use super::problem::{BiasKind, GemmProblem, KernelChoice, Pass, check_float};
+use super::choice::{Contest, KernelChoice, Obstacle};
+use super::problem::{BiasKind, GemmProblem, Pass, check_float};
 use super::target::KernelTarget;
-use super::tensor_cores::micro_form;
+use super::tensor_cores::{in_tensor_memory, micro_form};
 use crate::error::{Error, Result};
 use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{DType, Form};
@@ -41,13 +42,16 @@ pub struct ScaledGemmProblem {
     pub output: DType,
     /// Bias of the epilogue (fprop only).
     pub bias: BiasKind,
+    /// Which kernel, of those that take the operands as they are stored.
+    pub kernel: KernelChoice,
 }
 
 impl ScaledGemmProblem {
     /// The same product of unscaled operands.
     pub(crate) fn unscaled(&self) -> GemmProblem {
-        let Self { pass, groups, rows, in_features, out_features, output, bias, .. } = *self;
-        let (input, kernel) = (DType::Bf16, KernelChoice::Auto);
+        let Self { pass, groups, rows, in_features, out_features, output, bias, kernel, .. } =
+            *self;
+        let input = DType::Bf16;
         GemmProblem { pass, groups, rows, in_features, out_features, input, output, bias, kernel }
     }
 
@@ -60,6 +64,12 @@ impl ScaledGemmProblem {
             format.check_multiple("out_features", self.out_features)?;
         }
         check_float("output", self.output)?;
+        if self.kernel == KernelChoice::Simt {
+            return Err(Error::unsupported(format!(
+                "KernelChoice::Simt was asked for: {}; use KernelChoice::Auto",
+                Obstacle::Quantized
+            )));
+        }
         match (self.a, self.b) {
             (Format::Fp8 { blocks: a, .. }, Format::Fp8 { dtype, blocks: b }) => {
                 if dtype != DType::E4m3 {
@@ -165,30 +175,33 @@ impl ScaledGemmProblem {
     }
 
     /// The kernel that computes the product on a GPU.
-    pub(super) fn role(&self, gpu: GpuTarget) -> Result<Role> {
+    pub(super) fn choose(&self, gpu: GpuTarget) -> Result<&'static Kernel> {
+        self.contest(gpu)?.choose()
+    }
+
+    /// The kernels that could compute it, of operands that are stored so.
+    pub(super) fn contest(&self, gpu: GpuTarget) -> Result<Contest> {
         let Self { pass, a, b, accumulation, .. } = *self;
-        // Without rows there is nothing for a tensor map to describe, and nothing to multiply.
-        if self.rows == 0 {
-            return GemmProblem { kernel: KernelChoice::Simt, ..self.unscaled() }.role(gpu);
-        }
         let ragged = if pass == Pass::Wgrad { Ragged::Reduction } else { Ragged::Rows };
-        let (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) = (a, b) else {
-            if self.micro_form(gpu.kernels()?)? == Form::Exact {
-                return self.unscaled().role(gpu);
+        let exact = self.unscaled().contest(gpu)?;
+        let (sm90, sm100) = match (a, b) {
+            (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) => {
+                let element = dtype
+                    .element_type()
+                    .ok_or_else(|| Error::dtype("left operand", dtype, "e4m3 or e5m2"))?;
+                let scaling = Scaling { a, b, accumulation };
+                let product = Fp8Gemm { ragged, a: element, scaling };
+                let sm100 = Sm100Product::Fp8(in_tensor_memory(product));
+                (Some(Role::GemmFp8(product)), Some(sm100))
             }
-            return Ok(self.unscaled().sm100_role(
-                gpu,
-                match a {
-                    Format::Nvfp4(_) => Sm100Product::Nvfp4(pass),
-                    Format::Fp8 { .. } | Format::Mxfp8 { .. } => Sm100Product::Mxfp8(pass),
-                },
-            ));
+            // Without rows nothing is read, in whatever form it is.
+            _ if self.rows == 0 || self.micro_form(gpu.kernels()?)? == Form::Exact => {
+                (exact.sm90, exact.sm100)
+            }
+            (Format::Nvfp4(_), _) => (None, Some(Sm100Product::Nvfp4(pass))),
+            _ => (None, Some(Sm100Product::Mxfp8(pass))),
         };
-        let element = dtype
-            .element_type()
-            .ok_or_else(|| Error::dtype("left operand", dtype, "e4m3 or e5m2"))?;
-        let scaling = Scaling { a, b, accumulation };
-        self.unscaled().fp8_role(Fp8Gemm { ragged, a: element, scaling }, gpu)
+        Ok(Contest { quantized: true, sm90, sm100, ..exact })
     }
 }
 

@@ -1,55 +1,15 @@
-//! Which kernel multiplies on tensor cores: Hopper's with wgmma, or Blackwell's with tcgen05, of
-//! which one or two blocks make a tile.
+//! What tensor cores take, Hopper's with wgmma and Blackwell's with tcgen05.
 
-use grouped_linear_kernels::abi::ElementType;
 use grouped_linear_kernels::abi::scaled::Scaling;
-use grouped_linear_kernels::variants::{Fp8Gemm, Role, Sm100Gemm, Sm100Product};
+use grouped_linear_kernels::variants::Fp8Gemm;
 
-use super::problem::{GemmProblem, Pass};
-use super::target::{GpuTarget, KernelTarget};
-use crate::error::Result;
-use crate::recipe::{Accumulation, Blocks};
+use super::target::{KernelTarget, Target};
+use crate::recipe::{Accumulation, Blocks, Format};
 use crate::tensor::Form;
 
-/// Rows of the tile that one block makes with tcgen05.
-const BLOCK_ROWS: usize = 128;
-
-impl GemmProblem {
-    /// The kernel of a product of 16-bit operands.
-    pub(super) fn sixteen_role(&self, element: ElementType, gpu: GpuTarget) -> Result<Role> {
-        Ok(match gpu.kernels()? {
-            KernelTarget::Sm90a => Role::GemmSm90(self.pass, element),
-            KernelTarget::Sm100a => self.sm100_role(gpu, Sm100Product::Sixteen(self.pass, element)),
-        })
-    }
-
-    /// Blackwell's kernel of a product.
-    pub(super) fn sm100_role(&self, gpu: GpuTarget, product: Sm100Product) -> Role {
-        Role::GemmSm100(Sm100Gemm { product, pair: self.is_made_by_pairs(gpu) })
-    }
-
-    /// The kernel of a product of FP8 operands.
-    pub(super) fn fp8_role(&self, product: Fp8Gemm, gpu: GpuTarget) -> Result<Role> {
-        Ok(match gpu.kernels()? {
-            KernelTarget::Sm90a => Role::GemmFp8(product),
-            KernelTarget::Sm100a => {
-                self.sm100_role(gpu, Sm100Product::Fp8(in_tensor_memory(product)))
-            }
-        })
-    }
-
-    /// Whether two blocks make each tile together, of 256 rows: each then copies half of the right
-    /// operand only. It takes two multiprocessors, and rows of the output for both blocks: more
-    /// than 128 of a group. How tokens are split the host need not know, so it takes the average
-    /// group of the buffer for every group.
-    fn is_made_by_pairs(&self, gpu: GpuTarget) -> bool {
-        let fills_two = match self.pass {
-            Pass::Fprop | Pass::Dgrad => self.rows > self.groups.saturating_mul(BLOCK_ROWS),
-            Pass::Wgrad => self.out_features > BLOCK_ROWS,
-        };
-        gpu.multiprocessors >= 2 && fills_two
-    }
-}
+/// What features are multiples of where tensor copies read or write 16-bit elements: their lines have
+/// multiples of 16 bytes.
+pub(super) const FEATURES: usize = 8;
 
 /// What features are multiples of where NVFP4 is multiplied in codes: tensor copies take lines of 16
 /// bytes and more. Those of MXFP8 are anyway.
@@ -65,10 +25,31 @@ pub(crate) fn micro_form(target: KernelTarget, features: [usize; 2]) -> Form {
     }
 }
 
+impl Target {
+    /// How a layer stores what it quantizes to `format` for products on this device, unless it is asked
+    /// otherwise ([`LayerRecipe::with_form`](crate::LayerRecipe::with_form)); `features` are K and N.
+    ///
+    /// ```
+    /// use grouped_linear::plan::{GpuTarget, Target};
+    /// use grouped_linear::recipe::{BlockShape, Format};
+    /// use grouped_linear::{DType, Form};
+    /// let mxfp8 = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+    /// let gpu = GpuTarget { compute_capability: (10, 0), multiprocessors: 148 };
+    /// assert_eq!(Target { gpu: Some(gpu) }.form(mxfp8, [64, 96]), Form::Swizzled);
+    /// assert_eq!(Target::CPU.form(mxfp8, [64, 96]), Form::Exact);
+    /// ```
+    pub fn form(&self, format: Format, features: [usize; 2]) -> Form {
+        if !format.is_micro() {
+            return Form::Codes;
+        }
+        self.kernels().map_or(Form::Exact, |own| micro_form(own, features))
+    }
+}
+
 /// Tensor memory holds sums in FP32, while wgmma keeps fewer bits of sums of FP8 products and needs
 /// them promoted. So where each group has one scale, one kernel serves both kinds of accumulation,
 /// that of [`Accumulation::Fast`]; blocks are scaled while sums are promoted, on either.
-fn in_tensor_memory(product: Fp8Gemm) -> Fp8Gemm {
+pub(super) fn in_tensor_memory(product: Fp8Gemm) -> Fp8Gemm {
     let Scaling { a, b, accumulation } = product.scaling;
     let accumulation = match (a, b) {
         (Blocks::Tensor, Blocks::Tensor) => Accumulation::Fast,
@@ -79,9 +60,12 @@ fn in_tensor_memory(product: Fp8Gemm) -> Fp8Gemm {
 
 #[cfg(test)]
 mod tests {
+    use grouped_linear_kernels::abi::ElementType;
+    use grouped_linear_kernels::variants::{Role, Sm100Gemm, Sm100Product};
+
     use super::*;
-    use crate::plan::{BiasKind, KernelChoice, ScaledGemmProblem};
-    use crate::recipe::Format;
+    use crate::error::Result;
+    use crate::plan::{BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, ScaledGemmProblem};
     use crate::tensor::DType;
 
     const HOPPER: GpuTarget = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
@@ -108,15 +92,15 @@ mod tests {
     fn the_architecture_chooses_the_kernel() -> Result<()> {
         for pass in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad] {
             let problem = GemmProblem { pass, ..PRODUCT };
-            assert_eq!(problem.role(HOPPER)?, Role::GemmSm90(pass, ElementType::F16));
-            assert_eq!(problem.role(BLACKWELL)?, sixteen(pass, true));
+            assert_eq!(problem.choose(HOPPER)?.role, Role::GemmSm90(pass, ElementType::F16));
+            assert_eq!(problem.choose(BLACKWELL)?.role, sixteen(pass, true));
         }
         let simt = GemmProblem { kernel: KernelChoice::Simt, ..PRODUCT };
         for gpu in [HOPPER, BLACKWELL] {
-            assert_eq!(simt.role(gpu)?, Role::GemmSimt(ElementType::F16));
+            assert_eq!(simt.choose(gpu)?.role, Role::GemmSimt(ElementType::F16));
         }
         let older = GpuTarget { compute_capability: (8, 0), ..HOPPER };
-        assert!(PRODUCT.role(older).is_err_and(|error| error.is_unsupported()));
+        assert!(PRODUCT.choose(older).is_err_and(|error| error.is_unsupported()));
         Ok(())
     }
 
@@ -136,7 +120,11 @@ mod tests {
             // The columns of wgrad and the rows of tokens that it sums do not matter.
             (GemmProblem { out_features: 136, rows: 8, ..narrow }, BLACKWELL, true),
         ] {
-            assert_eq!(problem.role(gpu)?, sixteen(problem.pass, pair), "{problem:?} {gpu:?}");
+            assert_eq!(
+                problem.choose(gpu)?.role,
+                sixteen(problem.pass, pair),
+                "{problem:?} {gpu:?}"
+            );
         }
         Ok(())
     }
@@ -172,15 +160,16 @@ mod tests {
                 accumulation: asked,
                 output: DType::Bf16,
                 bias: BiasKind::None,
+                kernel: KernelChoice::Auto,
             };
             let product = |accumulation| Fp8Gemm {
                 ragged: grouped_linear_kernels::abi::Ragged::Reduction,
                 a: ElementType::E5m2,
                 scaling: Scaling { a, b, accumulation },
             };
-            assert_eq!(problem.role(HOPPER)?, Role::GemmFp8(product(asked)));
+            assert_eq!(problem.choose(HOPPER)?.role, Role::GemmFp8(product(asked)));
             let blackwell = Sm100Gemm { product: Sm100Product::Fp8(product(kernel)), pair: false };
-            assert_eq!(problem.role(BLACKWELL)?, Role::GemmSm100(blackwell));
+            assert_eq!(problem.choose(BLACKWELL)?.role, Role::GemmSm100(blackwell));
         }
         Ok(())
     }

@@ -93,7 +93,10 @@ pub(super) fn multiply(
     d: &mut [f32],
 ) -> Result<()> {
     match (problem.kernel, problem.pass) {
-        (KernelChoice::Auto, pass) => fast::products(pass, groups, a, b, d),
+        // Tensor cores are refused where there are none, by the plan.
+        (KernelChoice::Auto | KernelChoice::Block | KernelChoice::Pair, pass) => {
+            fast::products(pass, groups, a, b, d)
+        }
         // The choice of the readable kernel means the readable loops here.
         (KernelChoice::Simt, Pass::Fprop) => plain::fprop(groups, a, b, d),
         (KernelChoice::Simt, Pass::Dgrad) => plain::dgrad(groups, a, b, d),

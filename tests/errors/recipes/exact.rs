@@ -4,7 +4,9 @@ use grouped_linear::functional::{
     QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
     QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
 };
-use grouped_linear::plan::{BiasKind, GpuTarget, Pass, Plan, ScaledGemmProblem, Target};
+use grouped_linear::plan::{
+    BiasKind, GpuTarget, KernelChoice, Pass, Plan, ScaledGemmProblem, Target,
+};
 use grouped_linear::recipe::{Accumulation, Format};
 use grouped_linear::{
     DType, DeviceKind, Direction, Error, Form, ForwardOptions, GroupedLinear, LayerRecipe,
@@ -103,6 +105,7 @@ fn plan(change: impl FnOnce(&mut ScaledGemmProblem)) -> Result<()> {
         accumulation: PROMOTED,
         output: DType::Bf16,
         bias: BiasKind::None,
+        kernel: KernelChoice::Auto,
     };
     change(&mut problem);
     Plan::new(problem.into(), Target::CPU).map(drop)

@@ -6,8 +6,8 @@ use grouped_linear::functional::{
 };
 use grouped_linear::recipe::{Accumulation, Format};
 use grouped_linear::{
-    DType, Direction, Factor, GroupedTensor, QuantizedSpec, QuantizedTensor, Result, SourceShape,
-    Splits, Stream, Tensor,
+    DType, Direction, Factor, GroupedTensor, KernelChoice, QuantizedSpec, QuantizedTensor, Result,
+    SourceShape, Splits, Stream, Tensor,
 };
 
 use super::{
@@ -91,6 +91,13 @@ pub(super) const FAST: Accumulation = Accumulation::Fast;
 pub(super) const PROMOTED: Accumulation = Accumulation::Promoted;
 
 pub(super) const PRODUCTS: &[Refusal] = &[
+    ("the readable kernel for codes", "takes no quantized operands", UNSUPPORTED, |s| {
+        let Products { x, weights, splits, .. } = &Products::new(s)?;
+        let options = QuantizedGemmOptions { kernel: KernelChoice::Simt, ..Default::default() };
+        let (bias, bias_row_scales) = (None, None);
+        let args = QuantizedFpropArgs { x, weights, splits, bias, bias_row_scales, options };
+        quantized_fprop(s, &args, &mut zeros(s, &[ROWS, N])?)
+    }),
     ("weights as x", "x: weights were given, tokens are needed", INVALID, |s| {
         let own = Products::new(s)?;
         Products { x: own.weights.clone(), ..own }.fprop(s, FAST)

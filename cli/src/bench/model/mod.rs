@@ -56,3 +56,70 @@ impl Bound {
 pub fn setup_seconds(groups: u64) -> f64 {
     4.5e-6 + (groups as f64 - 8.0) / 120.0 * 1.1e-6
 }
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear::DType;
+    use grouped_linear::plan::{
+        BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target,
+    };
+
+    use super::kernel::{Arrangement, Kernel};
+    use super::machine::{B200, H200};
+    use crate::bench::RecipeChoice;
+    use crate::info::quantized;
+
+    const PRODUCT: GemmProblem = GemmProblem {
+        pass: Pass::Fprop,
+        groups: 4,
+        rows: 8192,
+        in_features: 4096,
+        out_features: 2048,
+        input: DType::Bf16,
+        output: DType::Bf16,
+        bias: BiasKind::None,
+        kernel: KernelChoice::Auto,
+    };
+
+    /// The plan chooses by constants of its own, since the library has no model of times: they are the
+    /// clocks that this model computes.
+    #[test]
+    fn the_library_chooses_by_the_same_clocks() {
+        let hopper = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
+        let blackwell = GpuTarget { compute_capability: (10, 0), multiprocessors: 148 };
+        let mut compared = 0;
+        for (gpu, machine, arrangement, choice) in [
+            (hopper, &H200, Arrangement::Warpgroups, KernelChoice::Block),
+            (blackwell, &B200, Arrangement::Block, KernelChoice::Block),
+            (blackwell, &B200, Arrangement::Pair, KernelChoice::Pair),
+        ] {
+            for kernel in machine.kernels(arrangement == Arrangement::Block) {
+                let kernel = Kernel { arrangement, ..kernel };
+                for (wgrad, single) in [(false, false), (true, false), (true, true)] {
+                    let target = Target { gpu: Some(gpu) };
+                    let product = GemmProblem {
+                        pass: if wgrad { Pass::Wgrad } else { Pass::Fprop },
+                        output: if single { DType::F32 } else { DType::Bf16 },
+                        ..PRODUCT
+                    };
+                    let problem = match RecipeChoice::of(kernel.numbers) {
+                        RecipeChoice::Bf16 => product.into(),
+                        recipe => quantized(recipe, product, target).into(),
+                    };
+                    let explanation = Plan::explain(problem, target).expect("a product");
+                    let own =
+                        explanation.candidates.iter().filter(|c| c.candidate.choice == choice);
+                    let cost = own.filter_map(|weighed| weighed.cost).last().expect("a candidate");
+                    let stage = kernel.stage(machine, wgrad).clocks();
+                    let what = format!("{kernel:?} {wgrad} {single}: {cost:?}");
+                    assert_eq!(f64::from(cost.stage), stage.round(), "{what}");
+                    assert_eq!(u64::from(cost.blocks), arrangement.blocks(), "{what}");
+                    let end = kernel.end(machine, single).clocks;
+                    assert_eq!(f64::from(cost.end), end.round(), "{what}");
+                    compared += 1;
+                }
+            }
+        }
+        assert_eq!(compared, 36);
+    }
+}

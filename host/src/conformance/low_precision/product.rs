@@ -238,7 +238,8 @@ fn compute(
     let splits = &splits;
     let (groups, n, k) = (counts.len(), case.out_features, case.in_features);
     let (alpha, beta) = (Factor::Value(case.factors.0), Factor::Value(case.factors.1));
-    let options = QuantizedGemmOptions { alpha, beta, accumulation: case.accumulation };
+    let accumulation = case.accumulation;
+    let options = QuantizedGemmOptions { alpha, beta, accumulation, ..Default::default() };
     let rows = counts.iter().sum::<usize>() + case.tail;
     match case.pass {
         Pass::Fprop => {

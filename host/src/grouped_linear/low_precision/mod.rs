@@ -14,7 +14,7 @@ use super::delayed_state::DelayedState;
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Plan, micro_form};
+use crate::plan::{KernelChoice, Plan, micro_form};
 use crate::recipe::{Format, Recipe, Role, Scope};
 use crate::tensor::{Direction, Form, QuantizedSpec, QuantizedTensor, Tensor, check_experts};
 
@@ -107,7 +107,7 @@ impl LayerRecipe {
         let features = [config.in_features, config.out_features];
         let form = target.kernels().map_or(Form::Exact, |own| micro_form(own, features));
         let own = Self { recipe, config, delayed, random, form, weights, buffers, save, backward };
-        own.problems(1, true, true, config.dtype)
+        own.problems(1, (true, true), config.dtype, KernelChoice::Auto)
             .into_iter()
             .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
         Ok(own)
@@ -123,7 +123,7 @@ impl LayerRecipe {
     /// A form that the products of the stream's device do not take.
     pub fn with_form(self, stream: &Stream, form: Form) -> Result<Self> {
         let (own, target) = (Self { form, ..self }, stream.device().target());
-        own.problems(1, true, true, own.config.dtype)
+        own.problems(1, (true, true), own.config.dtype, KernelChoice::Auto)
             .into_iter()
             .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
         Ok(own)

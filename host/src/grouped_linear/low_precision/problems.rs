@@ -40,8 +40,8 @@ impl LayerRecipe {
         &self,
         pass: Pass,
         rows: usize,
-        output: DType,
-        bias: BiasKind,
+        (output, bias): (DType, BiasKind),
+        kernel: KernelChoice,
     ) -> ScaledGemmProblem {
         let Config { groups, in_features, out_features, .. } = self.config;
         let (a, b) = match pass {
@@ -61,11 +61,18 @@ impl LayerRecipe {
             accumulation: self.recipe.accumulation(pass),
             output,
             bias,
+            kernel,
         }
     }
 
     /// Everything that forward and backward compute in low precision, with outputs of the layer's type.
-    pub(super) fn problems(&self, rows: usize, dx: bool, dw: bool, output: DType) -> Vec<Problem> {
+    pub(super) fn problems(
+        &self,
+        rows: usize,
+        (dx, dw): (bool, bool),
+        output: DType,
+        kernel: KernelChoice,
+    ) -> Vec<Problem> {
         let scales = match self.delayed {
             Some(_) => ScaleSource::Given,
             None => ScaleSource::Own,
@@ -77,7 +84,8 @@ impl LayerRecipe {
             let plain = QuantizeProblem::new(self.spec(role, rows, copies), input);
             QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
         };
-        let product = |pass| Problem::from(self.product(pass, rows, output, BiasKind::None));
+        let product =
+            |pass| Problem::from(self.product(pass, rows, (output, BiasKind::None), kernel));
         let (dx, dw) = (dx && self.in_backward(), dw && self.in_backward());
         let mut problems = vec![
             quantize(Role::Input, [true, dw]),
@@ -122,7 +130,7 @@ impl LayerRecipe {
                     .to_owned(),
             );
         }
-        let problems = self.problems(rows, dx, dw, self.config.dtype);
+        let problems = self.problems(rows, (dx, dw), self.config.dtype, kernel);
         let refused = problems.into_iter().find_map(|problem| Plan::new(problem, target).err());
         refused.map(|error| error.to_string())
     }

@@ -1,12 +1,22 @@
-//! `info`: what was found on this machine.
+//! `info`: what was found on this machine; with `--plan`, which kernel computes a product.
+
+mod plan;
 
 use anyhow::Result;
 use grouped_linear::{
     Arch, Device, KernelArchitecture, KernelModule, ModuleReport, cuda_modules, kernel_source,
 };
 
-/// Prints driver, GPUs, kernels and their compiler.
-pub fn run() -> Result<()> {
+pub use self::plan::PlanArgs;
+#[cfg(test)]
+pub use self::plan::quantized;
+
+/// Prints driver, GPUs, kernels and their compiler; or a plan.
+pub fn run(args: &PlanArgs) -> Result<()> {
+    if args.plan {
+        println!("{}", args.explain()?);
+        return Ok(());
+    }
     let cpu = Device::cpu();
     println!("grouped-linear {}", env!("CARGO_PKG_VERSION"));
     println!("cpu          {}, {} threads", cpu.info().name, cpu.info().multiprocessors);

@@ -1,0 +1,400 @@
+//! Which kernel computes a product on a GPU: the candidates of the kernel table, whether each may, and
+//! the choice among them.
+
+use std::fmt;
+
+use grouped_linear_kernels::abi::ElementType;
+use grouped_linear_kernels::variants::{Kernel, Role, Sm100Gemm, Sm100Product};
+
+use super::cost::Cost;
+use super::problem::GemmProblem;
+use super::target::{GpuTarget, KernelTarget, capability};
+use super::{row, tensor_cores};
+use crate::error::{Error, Result};
+
+/// Which kernel computes a product. One that is not eligible is an error of the plan, before anything is
+/// launched. Where there are no token rows nothing is multiplied, whatever was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KernelChoice {
+    /// The cheapest of those that are eligible ([`Plan::explain`](super::Plan::explain) prints them):
+    /// tensor cores, for FP32 the readable kernel.
+    #[default]
+    Auto,
+    /// The readable kernel without tensor cores: any features, any type but quantized ones, slow.
+    Simt,
+    /// Tensor cores, a tile of 128 × 256 by one block: Hopper's kernel, or one of Blackwell's.
+    Block,
+    /// Tensor cores, a tile of 256 × 256 by two blocks of a cluster: Blackwell's other kernel.
+    Pair,
+}
+
+impl KernelChoice {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Simt, Self::Block, Self::Pair];
+
+    /// Its name, as [`ops`](crate::ops) and the command line have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Simt => "simt",
+            Self::Block => "block",
+            Self::Pair => "pair",
+        }
+    }
+}
+
+/// A kernel that could compute a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// How it is asked for. One of each architecture may have the same name.
+    pub choice: KernelChoice,
+    /// The row of the kernel table.
+    pub role: Role,
+    /// Whether it may compute the product.
+    pub standing: Standing,
+}
+
+/// Whether a kernel may compute a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Standing {
+    /// It may, and [`KernelChoice::Auto`] takes the cheapest of these.
+    Eligible,
+    /// It may if it is asked for by name. So stands the readable kernel where tensor cores take the
+    /// type: where they are eligible it is some 70 times slower (docs/benchmarks.md, "The ladder"), and
+    /// where they are not, an error tells how to make them so, which a slow product would not.
+    ByName,
+    /// It may not.
+    Refused(Obstacle),
+}
+
+/// Why a kernel may not compute a product. [`Display`](fmt::Display) says it in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// It is compiled for another architecture.
+    Architecture {
+        /// Compute capability that it is compiled for.
+        needs: (u32, u32),
+        /// That of the GPU.
+        has: (u32, u32),
+    },
+    /// Two blocks make a tile on two multiprocessors, and the GPU has one.
+    OneMultiprocessor,
+    /// There are no token rows, so nothing for a tensor copy to describe, and nothing to multiply.
+    NoRows,
+    /// Lines of the tensors are no multiples of 16 bytes.
+    Features {
+        /// K.
+        in_features: usize,
+        /// N.
+        out_features: usize,
+    },
+    /// The kernel reads no quantized operands.
+    Quantized,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Architecture { needs, has } => write!(
+                f,
+                "it is compiled for compute capability {}.{}, this GPU has {}.{}",
+                needs.0, needs.1, has.0, has.1
+            ),
+            Self::OneMultiprocessor => {
+                write!(f, "two blocks make a tile on two multiprocessors, this GPU has one")
+            }
+            Self::NoRows => write!(f, "without token rows there is nothing to copy or multiply"),
+            Self::Features { in_features: k, out_features: n } => write!(
+                f,
+                "tensor copies need in_features and out_features that are multiples of 8, {k} and \
+                 {n} were given"
+            ),
+            Self::Quantized => write!(f, "the readable kernel takes no quantized operands"),
+        }
+    }
+}
+
+/// A product and the GPU for which a kernel is chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contest {
+    /// Shape of the product, and the kernel that is asked for.
+    pub(super) problem: GemmProblem,
+    pub(super) gpu: GpuTarget,
+    /// Type that the readable kernel would read.
+    pub(super) element: ElementType,
+    /// Whether the operands have scales.
+    pub(super) quantized: bool,
+    /// Hopper's kernel of tensor cores, if it has one for these operands.
+    pub(super) sm90: Option<Role>,
+    /// What Blackwell's kernels of tensor cores would multiply, if they take these operands.
+    pub(super) sm100: Option<Sm100Product>,
+}
+
+impl Contest {
+    /// The kernels of the table that could compute the product, of either architecture.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate> {
+        let simt = Candidate {
+            choice: KernelChoice::Simt,
+            role: Role::GemmSimt(self.element),
+            standing: self.readable(),
+        };
+        let sm90 = self.sm90.map(|role| Candidate {
+            choice: KernelChoice::Block,
+            role,
+            standing: self.tensor_cores(KernelTarget::Sm90a, 1),
+        });
+        let sm100 = |pair| {
+            self.sm100.map(|product| Candidate {
+                choice: if pair { KernelChoice::Pair } else { KernelChoice::Block },
+                role: Role::GemmSm100(Sm100Gemm { product, pair }),
+                standing: self.tensor_cores(KernelTarget::Sm100a, if pair { 2 } else { 1 }),
+            })
+        };
+        [Some(simt), sm90, sm100(false), sm100(true)].into_iter().flatten()
+    }
+
+    /// The readable kernel runs on every GPU. Without rows it writes what beta and wgrad leave to write.
+    fn readable(&self) -> Standing {
+        if self.problem.rows == 0 || (self.sm90.is_none() && self.sm100.is_none()) {
+            Standing::Eligible
+        } else if self.quantized {
+            Standing::Refused(Obstacle::Quantized)
+        } else {
+            Standing::ByName
+        }
+    }
+
+    fn tensor_cores(&self, target: KernelTarget, blocks: u32) -> Standing {
+        let GemmProblem { rows, in_features, out_features, .. } = self.problem;
+        let (needs, has) = (capability(target), self.gpu.compute_capability);
+        let fit = |features: usize| features.is_multiple_of(tensor_cores::FEATURES);
+        let obstacle = if needs != has {
+            Obstacle::Architecture { needs, has }
+        } else if self.gpu.multiprocessors < blocks {
+            Obstacle::OneMultiprocessor
+        } else if rows == 0 {
+            Obstacle::NoRows
+        } else if !fit(in_features) || !fit(out_features) {
+            Obstacle::Features { in_features, out_features }
+        } else {
+            return Standing::Eligible;
+        };
+        Standing::Refused(obstacle)
+    }
+
+    /// The kernel that computes the product: the one that was asked for, else the cheapest that is
+    /// eligible. Nothing is allocated, unless it fails.
+    pub(super) fn choose(&self) -> Result<&'static Kernel> {
+        match self.problem.kernel {
+            KernelChoice::Auto => self.cheapest(),
+            asked => self.asked(asked),
+        }
+    }
+
+    fn cheapest(&self) -> Result<&'static Kernel> {
+        let mut best: Option<(&'static Kernel, Option<Cost>)> = None;
+        for candidate in self.candidates().filter(|c| c.standing == Standing::Eligible) {
+            let kernel = row(candidate.role)?;
+            best = Some(match best {
+                // Where there is nothing to compare, as on Hopper, no cost is needed.
+                None => (kernel, None),
+                Some((former, cost)) => {
+                    let former_cost = cost.unwrap_or_else(|| Cost::of(&self.problem, former));
+                    let cost = Cost::of(&self.problem, kernel);
+                    match cost.clocks < former_cost.clocks {
+                        true => (kernel, Some(cost)),
+                        false => (former, Some(former_cost)),
+                    }
+                }
+            });
+        }
+        best.map(|(kernel, _)| kernel).ok_or_else(|| self.none_eligible())
+    }
+
+    fn none_eligible(&self) -> Error {
+        let features = self.candidates().find_map(|candidate| match candidate.standing {
+            Standing::Refused(obstacle @ Obstacle::Features { .. }) => Some(obstacle),
+            _ => None,
+        });
+        Error::unsupported(match features {
+            Some(obstacle) => format!("{obstacle}; pad them, or ask for KernelChoice::Simt"),
+            None => format!("no kernel is compiled for {:?}", self.problem),
+        })
+    }
+
+    fn asked(&self, asked: KernelChoice) -> Result<&'static Kernel> {
+        let mut obstacle = None;
+        for candidate in self.candidates().filter(|candidate| candidate.choice == asked) {
+            match candidate.standing {
+                Standing::Eligible | Standing::ByName => return row(candidate.role),
+                // Nothing is multiplied, so there is no choice to respect.
+                Standing::Refused(Obstacle::NoRows) => return row(Role::GemmSimt(self.element)),
+                Standing::Refused(found) => match (obstacle, found) {
+                    (Some(_), Obstacle::Architecture { .. }) => {}
+                    _ => obstacle = Some(found),
+                },
+            }
+        }
+        Err(Error::unsupported(match obstacle {
+            Some(obstacle) => format!(
+                "KernelChoice::{asked:?} was asked for: {obstacle}; KernelChoice::Auto takes what \
+                 there is"
+            ),
+            None => format!(
+                "KernelChoice::{asked:?} was asked for: tensor cores take no operands in {}; use \
+                 KernelChoice::Auto or Simt",
+                self.problem.input
+            ),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{BiasKind, Pass, ScaledGemmProblem};
+    use crate::recipe::{Accumulation, BlockShape, Blocks, Format, Nvfp4Format};
+    use crate::tensor::{DType, Form};
+
+    const HOPPER: GpuTarget = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
+    const BLACKWELL: GpuTarget = GpuTarget { compute_capability: (10, 0), multiprocessors: 148 };
+
+    const PRODUCT: GemmProblem = GemmProblem {
+        pass: Pass::Fprop,
+        groups: 4,
+        rows: 513,
+        in_features: 64,
+        out_features: 136,
+        input: DType::Bf16,
+        output: DType::F32,
+        bias: BiasKind::None,
+        kernel: KernelChoice::Auto,
+    };
+
+    fn scaled(problem: GemmProblem, format: Format) -> ScaledGemmProblem {
+        let GemmProblem { pass, groups, rows, in_features, out_features, output, .. } = problem;
+        let form = if format.is_micro() { Form::Swizzled } else { Form::Codes };
+        ScaledGemmProblem {
+            pass,
+            groups,
+            rows,
+            in_features,
+            out_features,
+            a: format,
+            b: format,
+            forms: [form; 2],
+            accumulation: Accumulation::Promoted,
+            output,
+            bias: BiasKind::None,
+            kernel: problem.kernel,
+        }
+    }
+
+    /// Whether Blackwell's kernel is one of pairs.
+    fn is_pair(kernel: &Kernel) -> bool {
+        matches!(kernel.role, Role::GemmSm100(Sm100Gemm { pair: true, .. }))
+    }
+
+    /// The rule that the costs come to, for all that Blackwell multiplies: a pair where the average group
+    /// has rows for both blocks, more than 128.
+    #[test]
+    fn pairs_are_cheaper_with_rows_for_both_blocks() -> Result<()> {
+        let formats = [
+            Format::fp8(DType::E4m3, Blocks::Tensor),
+            Format::fp8(DType::E4m3, Blocks::Vector),
+            Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line },
+            Format::Nvfp4(Nvfp4Format::LINES),
+        ];
+        let sizes = [32, 64, 96, 128, 160, 256, 288, 384, 416, 640, 672, 1152, 4096, 7168];
+        let rows = [1, 127, 128, 129, 256, 257, 384, 385, 512, 513, 640, 641, 8192, 32768, 1 << 30];
+        for pass in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad] {
+            for (groups, rows) in [1, 2, 3, 128].into_iter().flat_map(|g| rows.map(|r| (g, r))) {
+                for (n, k) in sizes.into_iter().flat_map(|n| sizes.map(|k| (n, k))) {
+                    let output = if k % 128 == 0 { DType::F32 } else { DType::Bf16 };
+                    let (in_features, out_features) = (k, n);
+                    let problem = GemmProblem {
+                        pass,
+                        groups,
+                        rows,
+                        in_features,
+                        out_features,
+                        output,
+                        ..PRODUCT
+                    };
+                    let pair = match pass {
+                        Pass::Fprop | Pass::Dgrad => rows > groups * 128,
+                        Pass::Wgrad => n > 128,
+                    };
+                    assert_eq!(is_pair(problem.choose(BLACKWELL)?), pair, "{problem:?}");
+                    for format in formats {
+                        let problem = scaled(problem, format);
+                        assert_eq!(is_pair(problem.choose(BLACKWELL)?), pair, "{problem:?}");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_asked_for_by_name_is_taken_or_refused_with_a_reason() {
+        use KernelChoice::{Auto, Block, Pair, Simt};
+        let alone = GpuTarget { multiprocessors: 1, ..BLACKWELL };
+        let odd = GemmProblem { in_features: 60, ..PRODUCT };
+        let none = GemmProblem { rows: 0, ..PRODUCT };
+        let single = GemmProblem { input: DType::F32, ..PRODUCT };
+        for (problem, gpu, asked, expected) in [
+            (PRODUCT, HOPPER, Auto, Ok("gemm_sm90_fprop_bf16")),
+            (PRODUCT, HOPPER, Simt, Ok("gemm_simt_bf16")),
+            (PRODUCT, HOPPER, Block, Ok("gemm_sm90_fprop_bf16")),
+            (PRODUCT, HOPPER, Pair, Err("compiled for compute capability 10.0, this GPU has 9.0")),
+            (PRODUCT, BLACKWELL, Auto, Ok("gemm_sm100_fprop_pair_bf16")),
+            (PRODUCT, BLACKWELL, Simt, Ok("gemm_simt_bf16")),
+            (PRODUCT, BLACKWELL, Block, Ok("gemm_sm100_fprop_bf16")),
+            (PRODUCT, BLACKWELL, Pair, Ok("gemm_sm100_fprop_pair_bf16")),
+            (PRODUCT, alone, Auto, Ok("gemm_sm100_fprop_bf16")),
+            (PRODUCT, alone, Pair, Err("two multiprocessors, this GPU has one")),
+            (odd, HOPPER, Auto, Err("multiples of 8, 60 and 136 were given; pad them")),
+            (odd, BLACKWELL, Block, Err("Block was asked for: tensor copies need")),
+            (odd, HOPPER, Block, Err("Block was asked for: tensor copies need")),
+            (odd, HOPPER, Simt, Ok("gemm_simt_bf16")),
+            (single, BLACKWELL, Auto, Ok("gemm_simt_f32")),
+            (single, BLACKWELL, Pair, Err("tensor cores take no operands in f32")),
+            (none, HOPPER, Auto, Ok("gemm_simt_bf16")),
+            (none, BLACKWELL, Block, Ok("gemm_simt_bf16")),
+            (none, BLACKWELL, Pair, Ok("gemm_simt_bf16")),
+            (none, HOPPER, Pair, Err("this GPU has 9.0")),
+        ] {
+            let problem = GemmProblem { kernel: asked, ..problem };
+            match (problem.choose(gpu), expected) {
+                (Ok(kernel), Ok(name)) => assert_eq!(kernel.name, name, "{problem:?} {gpu:?}"),
+                (Err(error), Err(part)) => {
+                    assert!(error.is_unsupported(), "{error}");
+                    assert!(error.to_string().contains(part), "{error}");
+                }
+                (found, _) => panic!("{problem:?} {gpu:?}: {found:?}"),
+            }
+        }
+    }
+
+    /// Every kernel of tensor cores is asked for by one name on its GPU: no two candidates share one.
+    #[test]
+    fn names_are_unique_on_a_gpu() -> Result<()> {
+        for gpu in [HOPPER, BLACKWELL] {
+            let own = |c: &Candidate| {
+                !matches!(c.standing, Standing::Refused(Obstacle::Architecture { .. }))
+            };
+            let names: Vec<_> = PRODUCT.contest(gpu)?.candidates().filter(own).collect();
+            for (place, candidate) in names.iter().enumerate() {
+                let same = |other: &Candidate| other.choice == candidate.choice;
+                assert!(!names[..place].iter().any(same), "{names:?}");
+                let problem = GemmProblem { kernel: candidate.choice, ..PRODUCT };
+                assert_eq!(problem.choose(gpu)?.role, candidate.role);
+            }
+        }
+        Ok(())
+    }
+}
