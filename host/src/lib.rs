@@ -77,7 +77,9 @@ mod tensor;
 #[cfg(feature = "emulator")]
 pub use crate::backend::EmulatorOptions;
 pub use crate::backend::cuda::{KernelReport, ModuleReport, cuda_modules};
-pub use crate::backend::{Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, Stream};
+pub use crate::backend::{
+    Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, KernelTime, Stream,
+};
 pub use crate::error::{Error, Result};
 pub use crate::grouped_linear::functional::{
     self, Accumulate, CastArgs, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions,

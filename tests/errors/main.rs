@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use grouped_linear::functional::{self, DgradArgs, FpropArgs, GemmOptions, WgradArgs};
 use grouped_linear::plan::{BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target};
 use grouped_linear::{
-    DType, Error, Factor, GroupedTensor, ParamLayout, Result, Splits, Stream, Tensor,
+    DType, DeviceKind, Error, Factor, GroupedTensor, ParamLayout, Result, Splits, Stream, Tensor,
 };
 use libtest_mimic::{Arguments, Trial};
 
@@ -423,8 +423,30 @@ const TESTS: &[(&str, Test)] = &[
     ("files that hold it are not refused", |engine, s| {
         checkpoint::files_that_fit(s).expect(engine)
     }),
+    ("kernels are not timed where nothing can time them", |engine, s| untimed(s).expect(engine)),
     ("arguments that fit are not refused", |engine, s| arguments_that_fit(s).expect(engine)),
 ];
+
+/// On a GPU, in a capture; nothing is run.
+fn untimed(stream: &Stream) -> Result<()> {
+    let refused = |stream: &Stream, part: &str| {
+        let error = stream.kernel_times(|_| panic!("nothing must run")).expect_err("no clock");
+        assert!(error.is_unsupported() && error.to_string().contains(part), "{error}");
+    };
+    if stream.device().id().kind != DeviceKind::Cuda {
+        refused(stream, "only a GPU (Device::cuda) has a clock");
+        return Ok(());
+    }
+    let mut y = floats(stream, &[ROWS, N])?;
+    let fitting = Fitting::new(stream)?;
+    functional::fprop(stream, &fitting.fprop(), &mut y)?;
+    stream.synchronize()?;
+    stream.capture(|stream| {
+        refused(stream, "the time of a kernel cannot be recorded in a graph");
+        y.fill_zero(stream)
+    })?;
+    Ok(())
+}
 
 /// Otherwise the tables above might refuse for a reason that they do not name.
 fn arguments_that_fit(stream: &Stream) -> Result<()> {

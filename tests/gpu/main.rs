@@ -23,6 +23,7 @@ mod recipes;
 mod replay;
 mod shapes;
 mod streams;
+mod times;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -130,6 +131,7 @@ fn main() -> ExitCode {
         kernels::checks(),
         shapes::checks(),
         interop::checks(),
+        times::checks(),
     ]
     .into_iter()
     .flatten()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::emulated::{self, EmulatorOptions};
 use super::{Queue, QueueEvent, QueueGraph, cpu, cuda};
 use crate::error::{Error, Result};
-use crate::plan::Target;
+use crate::plan::{Role, Target};
 
 /// Which engine a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -242,6 +242,73 @@ impl Stream {
         let graph = recording.end();
         outcome?;
         Ok(Graph { graph: graph?, device: self.device_id() })
+    }
+
+    /// How long each kernel takes that `work` adds to this stream, in their order; waits for them. (What
+    /// other threads add to it meanwhile is among them.) Copies and fills are not kernels of this
+    /// library, and are left out.
+    ///
+    /// The kernels of an operation are launched one by one, each between two events, so work takes the
+    /// host longer than usual and the GPU a few microseconds a kernel. Where the GPU has nothing else
+    /// to do, a time contains its wait for the launch: add work before that keeps it busy for long
+    /// enough, and run `work` once before, so that modules are loaded. Times have the resolution of the
+    /// driver's events, about half a microsecond.
+    ///
+    /// ```no_run
+    /// use grouped_linear::{Device, DType, GroupedTensor, Tensor};
+    /// use grouped_linear::functional::{CastArgs, cast};
+    /// let stream = Device::cuda(0)?.stream()?;
+    /// let source = GroupedTensor::packed(Tensor::zeros(&stream, &[8, 1024, 1024], DType::F32)?)?;
+    /// let mut copy = GroupedTensor::packed(Tensor::zeros(&stream, &[8, 1024, 1024], DType::Bf16)?)?;
+    /// let args = CastArgs { source: &source, skip: None };
+    /// for kernel in stream.kernel_times(|stream| cast(stream, &args, &mut copy))? {
+    ///     println!("{} took {:?}", kernel.name, kernel.time);
+    /// }
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `work` returns, captures and replays of graphs on this stream included, since the kernels
+    /// of a graph cannot be timed one by one; a device without a clock for kernels, which are all but
+    /// CUDA's; a stream whose work is being recorded or whose kernels are being timed already; a driver
+    /// failure.
+    pub fn kernel_times(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Vec<KernelTime>> {
+        self.queue.begin_kernel_times()?;
+        let timing = Timing(&*self.queue);
+        let outcome = work(self);
+        let times = timing.end();
+        outcome?;
+        times
+    }
+}
+
+/// How long a kernel took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelTime {
+    /// Its entry point in the PTX.
+    pub name: &'static str,
+    /// The row of the kernel table.
+    pub role: Role,
+    /// From the end of what was before it on the stream to its own end.
+    pub time: Duration,
+}
+
+/// Kernels are being timed. That ends even if the closure panics.
+struct Timing<'a>(&'a dyn Queue);
+
+impl Timing<'_> {
+    fn end(self) -> Result<Vec<KernelTime>> {
+        let queue = self.0;
+        std::mem::forget(self);
+        queue.end_kernel_times()
+    }
+}
+
+impl Drop for Timing<'_> {
+    fn drop(&mut self) {
+        // Whoever panics does not want the times.
+        let _ = self.0.end_kernel_times();
     }
 }
 

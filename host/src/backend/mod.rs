@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use grouped_linear_kernels::abi::TensorMap;
 
-pub use self::device::{Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, Stream};
+pub use self::device::{
+    Device, DeviceId, DeviceInfo, DeviceKind, Event, Graph, KernelTime, Stream,
+};
 #[cfg(feature = "emulator")]
 pub use self::emulated::EmulatorOptions;
 pub(crate) use self::map::MapDescriptor;
@@ -74,6 +76,19 @@ pub(crate) trait Queue: Debug + Send + Sync {
 
     /// Whether work is being recorded.
     fn is_capturing(&self) -> bool;
+
+    /// From now on each kernel is timed. Only a GPU has a clock for that.
+    fn begin_kernel_times(&self) -> Result<()> {
+        Err(Error::unsupported(
+            "the time of a kernel was asked for, and only a GPU (Device::cuda) has a clock for it; time \
+             whole calls here, with Stream::record",
+        ))
+    }
+
+    /// Ends what [`Queue::begin_kernel_times`] began; waits for the kernels.
+    fn end_kernel_times(&self) -> Result<Vec<KernelTime>> {
+        Ok(Vec::new())
+    }
 
     /// For the engine's own downcast; `None` where the engine needs none.
     fn as_any(&self) -> Option<&dyn std::any::Any> {

@@ -201,7 +201,7 @@ pub fn of<'a>(case: &'a CaseRecord, who: Who<'_>) -> Option<&'a Times> {
 /// TFLOP/s, or TB/s where bytes count; `None` where neither does.
 pub fn rate(case: &CaseRecord, us: f64) -> Option<f64> {
     let work = if case.flops > 0.0 { case.flops } else { case.bytes };
-    (case.quantity == Quantity::Gpu && work > 0.0).then(|| work / us / 1e6)
+    (case.quantity != Quantity::Host && work > 0.0).then(|| work / us / 1e6)
 }
 
 /// TB/s of the fastest copy of the run.

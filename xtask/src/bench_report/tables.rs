@@ -104,8 +104,12 @@ fn title(case: &CaseRecord) -> String {
         None => format!("Products in {}, {}", case.section, case.task),
     };
     let replay = if case.replay { ", replayed" } else { "" };
-    let host = if case.quantity == Quantity::Host { ", host time" } else { "" };
-    format!("{what}{replay}{host}")
+    let quantity = match case.quantity {
+        Quantity::Gpu => "",
+        Quantity::Host => ", host time",
+        Quantity::Kernel => ", our kernel alone beside whole calls",
+    };
+    format!("{what}{replay}{quantity}")
 }
 
 /// Geometric means of all tables.

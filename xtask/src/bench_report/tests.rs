@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two shapes, two passes of BF16 and one of FP8, a quantizer, a layer and its host time.
+/// Two shapes, passes of BF16, a kernel of theirs alone, a quantizer, a layer and its host time.
 const RUN: &str = r#"{
   "format": 1, "date": "2026-11-22T20:15:00Z", "version": "0.1.0",
   "gpu": {"name": "NVIDIA H200", "driver": "580.1", "multiprocessors": 132,
@@ -36,6 +36,9 @@ const RUN: &str = r#"{
                {"name": "torch_grouped", "ours": false, "replay": false, "us": 3, "min": 3, "max": 3}], "refused": [], "checks": []},
     {"shape": "s01", "section": "bf16", "task": "wgrad", "quantity": "gpu", "replay": false, "flops": 8e8, "bytes": 0,
      "times": [{"name": "bf16", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1},
+               {"name": "torch_grouped", "ours": false, "replay": false, "us": 4, "min": 4, "max": 4}], "refused": [], "checks": []},
+    {"shape": "s01", "section": "bf16", "task": "wgrad", "quantity": "kernel", "replay": false, "flops": 8e8, "bytes": 0,
+     "times": [{"name": "bf16", "ours": true, "replay": false, "us": 0.5, "min": 0.4, "max": 0.6},
                {"name": "torch_grouped", "ours": false, "replay": false, "us": 4, "min": 4, "max": 4}], "refused": [], "checks": []},
     {"shape": "s01", "section": "quantize", "task": "vector.row", "quantity": "gpu", "replay": false, "flops": 0, "bytes": 3e6,
      "times": [{"name": "ours", "ours": true, "replay": false, "us": 1, "min": 0.9, "max": 1.1}], "refused": [], "checks": []},
@@ -82,6 +85,9 @@ fn tables_have_rates_ratios_and_reasons() {
         "| s01 | bf16 | 800 (1.00, 0.90–1.10) | 400, **2.000** | 533, **1.500** | 1000, **0.800** |",
         "| s02 | bf16 | 400 (1.00, 0.90–1.10) | 800, **0.500** | – | – |",
         r"Without dense on s02: out of \<memory\>.",
+        "#### Products in bf16, wgrad, our kernel alone beside whole calls",
+        "| Products in bf16, wgrad, our kernel alone beside whole calls | bf16 | torch_grouped | 8.000 | 8.000 (s01) | 1 of s01 to s12 |",
+        "| s01 | bf16 | 1600 (0.50, 0.40–0.60) | 200, **8.000** |",
         "#### Layer in block, forward and backward",
         "| s01 | block | 1200 (2.00, 1.90–2.10) | 480, **2.500** | 600, **2.000** |",
         "| s01 | bf16 | 600 (4.00, 3.90–4.10) | 480, **1.250** | – |",

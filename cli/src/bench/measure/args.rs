@@ -79,8 +79,10 @@ impl MeasureArgs {
     pub fn turns(&self, quantity: Quantity) -> Turns {
         let pace = match (quantity, self.r#loop) {
             (Quantity::Host, _) => Pace::Host(self.host_calls),
-            (Quantity::Gpu, Some(calls)) => Pace::InARow(calls),
-            (Quantity::Gpu, None) => Pace::Single(Duration::from_micros(self.pause)),
+            (Quantity::Gpu | Quantity::Kernel, Some(calls)) => Pace::InARow(calls),
+            (Quantity::Gpu | Quantity::Kernel, None) => {
+                Pace::Single(Duration::from_micros(self.pause))
+            }
         };
         let &Self { rounds, warm_up, one_by_one, .. } = self;
         let order = if one_by_one { Order::OneByOne } else { Order::InTurns };

@@ -132,7 +132,7 @@ fn check(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let (name, replay) = (contender.name.as_str(), contender.replay);
-    let call = Call { task: case.task, contender: name, replay };
+    let call = Call { task: case.task, contender: name, replay, quantity: case.quantity };
     let engine = &mut sides[contender.side].engine;
     match engine.check(call).with_context(|| format!("checking {}", contender.label()))? {
         Answer::Refused(reason) => contender.refusal = Some(reason),
@@ -167,14 +167,14 @@ fn take_turn(
     (turns, turn): (Turns, u32),
 ) -> Result<()> {
     // One by one, what ran before is the contender itself.
-    let before = u32::from(turns.order == Order::InTurns && case.quantity == Quantity::Gpu);
+    let before = u32::from(turns.order == Order::InTurns && case.quantity != Quantity::Host);
     let engine = &mut sides[contender.side].engine;
     for call_number in 0..=before {
         if contender.refusal.is_some() {
             return Ok(());
         }
         let (name, replay) = (contender.name.as_str(), contender.replay);
-        let call = Call { task: case.task, contender: name, replay };
+        let call = Call { task: case.task, contender: name, replay, quantity: case.quantity };
         let answer = engine
             .time(call, turns.pace)
             .with_context(|| format!("timing {}", contender.label()))?;

@@ -15,6 +15,8 @@ pub struct Call<'a> {
     pub contender: &'a str,
     /// Whether a recorded graph of the task is replayed.
     pub replay: bool,
+    /// What its time is of.
+    pub quantity: Quantity,
 }
 
 /// Who an engine has for a task.

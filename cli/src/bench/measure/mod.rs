@@ -225,11 +225,15 @@ fn print_heading(record: &Record) {
 
 fn print_case(case: &CaseRecord) {
     let what = [case.shape.as_str(), case.section.as_str(), case.task.as_str()].join(" ");
-    let host = if case.quantity == Quantity::Host { ", host" } else { "" };
-    let mut line = format!("{}{host}:", what.trim_start());
+    let quantity = match case.quantity {
+        Quantity::Gpu => "",
+        Quantity::Host => ", host",
+        Quantity::Kernel => ", kernel alone beside whole calls",
+    };
+    let mut line = format!("{}{quantity}:", what.trim_start());
     for time in &case.times {
         let rate = match case.quantity {
-            Quantity::Gpu if case.flops > 0.0 => {
+            Quantity::Gpu | Quantity::Kernel if case.flops > 0.0 => {
                 format!(", {:.0} TFLOP/s", case.flops / time.us / 1e6)
             }
             Quantity::Gpu if case.bytes > 0.0 => {

@@ -138,6 +138,8 @@ impl Engine for Peer {
     }
 
     fn contenders(&mut self, task: Task, quantity: Quantity) -> Result<Contenders> {
+        // A peer has no kernels that this program could tell apart, so its whole calls are timed.
+        let quantity = if quantity == Quantity::Kernel { Quantity::Gpu } else { quantity };
         let request = json!({"do": "list", "task": task.name(), "quantity": quantity});
         match self.ask(&request)? {
             Answer::Done(Reply { names: Some(names), absent, .. }) => {
@@ -165,7 +167,7 @@ impl Engine for Peer {
             Pace::InARow(calls) => json!({"in_a_row": calls}),
             Pace::Host(calls) => json!({"host": calls}),
         };
-        let Call { task, contender, replay } = call;
+        let Call { task, contender, replay, .. } = call;
         let request = json!({
             "do": "time", "task": task.name(), "contender": contender, "replay": replay,
             "pace": pace,

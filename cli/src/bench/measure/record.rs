@@ -112,6 +112,9 @@ pub enum Quantity {
     Gpu,
     /// Microseconds that a call takes of the host, while the GPU is busy.
     Host,
+    /// Microseconds of the kernel of ours that multiplies, without what is beside it in a call; of
+    /// peers, of their whole calls.
+    Kernel,
 }
 
 /// Contenders that took turns.

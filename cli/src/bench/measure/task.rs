@@ -185,6 +185,8 @@ pub struct Wanted<'a> {
 pub enum Level {
     /// Products and quantizers of operands that are ready, as whole operations with their set-up.
     Product,
+    /// The kernel that multiplies, of products, alone: without set-up. Beside peers' whole calls.
+    Kernel,
     /// A layer's forward.
     Forward,
     /// A layer's forward and backward; weights are quantized in every call.
@@ -233,6 +235,9 @@ impl Wanted<'_> {
             let case = |quantity, replay| CasePlan { task: Task::Product(pass), quantity, replay };
             if self.level(Level::Product) {
                 cases.push(case(Quantity::Gpu, false));
+            }
+            if self.level(Level::Kernel) {
+                cases.push(case(Quantity::Kernel, false));
             }
             if self.level(Level::Host) {
                 cases.push(case(Quantity::Host, false));

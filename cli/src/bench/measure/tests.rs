@@ -53,7 +53,7 @@ fn the_cpu_can_be_an_engine() {
         for case in cases {
             let mut sides = [Side { engine: &mut ours, ours: true }];
             let pace = match case.quantity {
-                Quantity::Gpu => Pace::InARow(1),
+                Quantity::Gpu | Quantity::Kernel => Pace::InARow(1),
                 Quantity::Host => Pace::Host(1),
             };
             let turns = Turns { rounds: 1, warm_up: 0, order: Order::OneByOne, pace };
@@ -62,19 +62,25 @@ fn the_cpu_can_be_an_engine() {
             let mixed = case.task.name().starts_with("hadamard") && outcome.checks.is_empty();
             assert!(!outcome.checks.is_empty() || mixed, "{case:?}");
             assert!(outcome.times.iter().all(|times| times.us > 0.0 && times.ours));
+            let reason = match case.quantity {
+                Quantity::Kernel => "only a GPU (Device::cuda) has a clock",
+                Quantity::Gpu | Quantity::Host => "cannot record",
+            };
             for refusal in &outcome.refused {
-                assert!(case.replay && refusal.reason.contains("cannot record"), "{refusal:?}");
+                assert!(case.replay || case.quantity == Quantity::Kernel, "{refusal:?}");
+                assert!(refusal.reason.contains(reason), "{refusal:?}");
             }
             timed += outcome.times.len();
             refused += outcome.refused.len();
         }
     }
     // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; those of three
-    // passes again, beside replays; 26 quantizers; a forward of one layer alone and of four beside BF16,
+    // passes again, beside replays; no kernel of a product; 26 quantizers; a forward of one layer alone and of four beside BF16,
     // a layer of five beside BF16 or products, each for two quantities, plain and beside replays.
     let (products, replayed) = (4 + 9 + 8, 3 + 7 + 6);
     let timed_products = 2 * products + 2 * replayed;
-    assert_eq!((timed, refused), (timed_products + 26 + (9 + 10) * 4, 2 * replayed + (9 + 10) * 2));
+    let refusals = products + 2 * replayed + (9 + 10) * 2;
+    assert_eq!((timed, refused), (timed_products + 26 + (9 + 10) * 4, refusals));
 }
 
 /// Graphs are recorded and replayed, and kernels compared with FP64, on an emulated GPU.
@@ -104,6 +110,19 @@ fn an_emulated_gpu_can_be_an_engine() {
         let replays = checks.filter(|check| check.name.ends_with(" replay")).count();
         assert_eq!(2 * replays, if case.replay { outcome.checks.len() } else { 0 });
     }
+}
+
+/// Products have a kernel that multiplies, and nothing else has.
+#[test]
+fn kernels_alone_are_those_of_products() {
+    let plan = Wanted { levels: &[Level::Kernel], pass: &|_| true, recipe: &|_| true }.plan();
+    let sections: Vec<String> = plan.iter().map(|(section, _)| section.name()).collect();
+    assert_eq!(sections, ["bf16", "fp8", "mxfp8", "nvfp4"]);
+    for case in plan.iter().flat_map(|(_, cases)| cases) {
+        assert!(matches!(case.task, Task::Product(_)) && !case.replay, "{case:?}");
+        assert_eq!(case.quantity, Quantity::Kernel);
+    }
+    assert!(plan.iter().all(|(_, cases)| cases.len() == 4), "four passes each");
 }
 
 #[test]
@@ -372,13 +391,13 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
         assert_eq!(peer.prepare(section, &shape).unwrap(), Answer::Done(()), "{section:?}");
         for case in cases {
             let pace = match case.quantity {
-                Quantity::Gpu => Pace::Single(Duration::from_micros(10)),
+                Quantity::Gpu | Quantity::Kernel => Pace::Single(Duration::from_micros(10)),
                 Quantity::Host => Pace::Host(3),
             };
             let turns = Turns { rounds: 1, warm_up: 0, order: Order::InTurns, pace };
             let mut sides = [Side { engine: &mut peer, ours: false }];
             let outcome = conductor::run(&mut sides, case, turns).unwrap();
-            if case.quantity == Quantity::Gpu {
+            if case.quantity != Quantity::Host {
                 assert!(outcome.times.iter().all(|times| times.us == 250.0));
             }
             timed += outcome.times.len();
@@ -388,9 +407,9 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
     // BF16: grouped, loop and dense in three passes and, overwriting, in the fourth; FP8: grouped and
     // dense, fast and not, where grouped products of 24 and 16 rows are refused in two passes; MXFP8 and
     // NVFP4: grouped. Layers: grouped, in five sections, two tasks, two quantities, plain and beside
-    // replays. Products of three passes again, plain and replayed. A copy.
+    // replays. Products of three passes again, plain and replayed, and of all beside kernels. A copy.
     let (products, replayed) = (4 * 3 + 4 * 4 - 2 * 2 + 2 * 4, 3 * 3 + 3 * 4 - 2 + 2 * 3);
-    assert_eq!(timed, 2 * products + 2 * 2 * replayed + 5 * 2 * 2 * 3 + 1);
+    assert_eq!(timed, 3 * products + 2 * 2 * replayed + 5 * 2 * 2 * 3 + 1);
     // The loop that adds is refused by the module itself.
     let reasons: Vec<&str> = refusals.iter().map(|own| own.reason.as_str()).collect();
     assert!(reasons.contains(&"RuntimeError: mm is out"), "{refusals:?}");
@@ -415,7 +434,8 @@ fn the_script_tells_wrong_results_and_its_own_mistakes() {
         for Refused { name, reason } in &reasons {
             assert!(name == "cublas_loop" && reason.contains("is wrong"), "{name}: {reason}");
         }
-        let nobody = Call { task: FPROP.task, contender: "nobody", replay: false };
+        let nobody =
+            Call { task: FPROP.task, contender: "nobody", replay: false, quantity: Quantity::Gpu };
         let error = peer.time(nobody, TURNS.pace).unwrap_err();
         assert!(format!("{error:#}").contains("a mistake in the peer's script"), "{error:#}");
     }

@@ -54,6 +54,7 @@ impl QueueGraph for CudaGraph {
             return Err(Error::invalid("launch: a CUDA graph needs a CUDA stream"));
         };
         let (_turn, driver) = stream.eager("the replay of a graph")?;
+        stream.times().refuse("the replay of a graph")?;
         // Noted before the launch, so that a failure half-way errs on the side of waiting.
         User::note(&mut lock(&self.launched), stream);
         stream.add_status(&self.body.capture.status);

@@ -2,7 +2,8 @@
 //!
 //! In the order of use: `driver` (the table and its errors), `context` (a GPU: primary context,
 //! memory pool), `stream_core` and `stream` (queues), `memory`, `event`, `status`, `module` (PTX to
-//! functions), `tensor_map`, `graph`, `sequence` (the launches of one operation as a graph).
+//! functions), `tensor_map`, `graph`, `sequence` (the launches of one operation as a graph), `kernel_times` (launches
+//! one by one, between events).
 //!
 //! Rules that hold throughout:
 //! - **A context is never closed, a module never unloaded**; everything else is destroyed by the
@@ -17,6 +18,7 @@ mod driver;
 mod event;
 mod ffi;
 mod graph;
+mod kernel_times;
 mod memory;
 mod module;
 mod sequence;

@@ -16,7 +16,8 @@ use super::sequence::Sequences;
 use super::stream_core::StreamCore;
 use super::tensor_map;
 use crate::backend::{
-    DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph, address_table, place,
+    DeviceId, KernelTime, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph,
+    address_table, place,
 };
 use crate::error::{Error, Result};
 use crate::launch::{Launch, Launches};
@@ -81,6 +82,26 @@ impl CudaStream {
                 ptr::null_mut(),
             )
         }
+    }
+
+    /// Adds one kernel between two events; the caller has the turn.
+    fn launch_timed(&self, launch: &Launch) -> Result<()> {
+        let (context, handle) = (self.0.context(), self.0.handle());
+        if self.0.is_capturing() {
+            return Err(Error::unsupported(
+                "kernels were to be timed, and the library that lent the stream records them; end \
+                 its capture first",
+            ));
+        }
+        // Loaded before the first event: a module takes longer than its kernels.
+        context.modules().function(context, launch.kernel)?;
+        // SAFETY: the stream is alive, of this context, and not capturing.
+        let before = unsafe { Event::timed(context, handle) }?;
+        self.launch(launch)?;
+        // SAFETY: as above.
+        let behind = unsafe { Event::timed(context, handle) }?;
+        self.0.times().add(launch.kernel, before, behind);
+        Ok(())
     }
 
     fn note_use(&self, memory: &Memory) {
@@ -204,6 +225,19 @@ impl Queue for CudaStream {
         self.0.is_capturing()
     }
 
+    fn begin_kernel_times(&self) -> Result<()> {
+        let (_turn, _) = self.0.eager("the time of a kernel")?;
+        self.0.times().begin()
+    }
+
+    fn end_kernel_times(&self) -> Result<Vec<KernelTime>> {
+        let times = {
+            let _turn = self.0.turn()?;
+            self.0.times().end()
+        };
+        times()
+    }
+
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
@@ -216,6 +250,9 @@ impl Launcher for CudaStream {
 
     fn submit(&self, launches: &Launches) -> Result<()> {
         let (_turn, _) = self.0.turn()?;
+        if self.0.times().is_active() {
+            return launches.iter().try_for_each(|launch| self.launch_timed(launch));
+        }
         if Sequences::take(launches) && !self.0.is_capturing() {
             // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both
             // sides. What the addresses in the arguments mean is for the plan's operands, which

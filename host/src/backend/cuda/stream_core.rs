@@ -8,6 +8,7 @@ use super::context::{Context, Obstacle, Relaxed};
 use super::driver::Driver;
 use super::event::Event;
 use super::ffi::{CuContext, CuGraph, CuStream, flag};
+use super::kernel_times::KernelTimes;
 use super::lock;
 use super::memory::{Block, KeepAlive, Release};
 use super::sequence::Sequences;
@@ -35,6 +36,7 @@ pub(super) struct StreamCore {
     recording: AtomicBool,
     /// Used under `turn`.
     sequences: Mutex<Sequences>,
+    times: KernelTimes,
     state: Mutex<State>,
 }
 
@@ -124,6 +126,7 @@ impl StreamCore {
             turn: Turn::default(),
             recording: AtomicBool::new(false),
             sequences: Mutex::default(),
+            times: KernelTimes::default(),
             state: Mutex::default(),
         })
     }
@@ -143,6 +146,11 @@ impl StreamCore {
     /// The operations that were launched here.
     pub(super) fn sequences(&self) -> MutexGuard<'_, Sequences> {
         lock(&self.sequences)
+    }
+
+    /// How long kernels take; used under the turn.
+    pub(super) fn times(&self) -> &KernelTimes {
+        &self.times
     }
 
     /// Lets this thread alone add work until the guard goes; nests. Makes the context current.
@@ -347,6 +355,7 @@ impl StreamCore {
     /// Starts recording.
     pub(super) fn begin_capture(self: &Arc<Self>) -> Result<()> {
         let (_turn, driver) = self.eager("a capture within a capture")?;
+        self.times.refuse("a capture")?;
         let workspace_bytes = lock(&self.state).high_water.max(MIN_WORKSPACE);
         let capture = Capture {
             workspace: self.allocate(workspace_bytes)?,

@@ -12,7 +12,8 @@ mod quantizers;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use grouped_linear::{DType, Device, Error, Graph, Stream, Tensor};
+use grouped_linear::plan::Role;
+use grouped_linear::{DType, Device, Error, Graph, KernelTime, Stream, Tensor};
 
 use self::base::{Base, Data};
 pub use self::fill::repeat;
@@ -157,7 +158,7 @@ impl Ours {
     }
 
     fn call(&mut self, call: Call<'_>, pace: Pace) -> Result<f64, Fault> {
-        let Call { task, contender, replay } = call;
+        let Call { task, contender, replay, quantity } = call;
         self.open(task)?;
         if replay {
             self.record(task, contender)?;
@@ -180,11 +181,18 @@ impl Ours {
                 if let Some(flush) = flush {
                     flush.fill_zero(stream)?;
                 }
+                if quantity == Quantity::Kernel {
+                    return Ok(us(multiplying(&stream.kernel_times(|_| once())?)?));
+                }
                 let start = stream.record()?;
                 once()?;
                 let end = stream.record()?;
                 stream.synchronize()?;
                 Ok(us(start.elapsed_until(&end)?))
+            }
+            Pace::InARow(calls) if quantity == Quantity::Kernel => {
+                let times = stream.kernel_times(|_| (0..calls).try_for_each(|_| once()))?;
+                Ok(us(multiplying(&times)?) / f64::from(calls))
             }
             Pace::InARow(calls) => {
                 let start = stream.record()?;
@@ -216,7 +224,7 @@ impl Ours {
 
     /// Clears results and runs the call, or its graph, as often as the comparison wants.
     fn run_to_compare(&mut self, call: Call<'_>) -> Result<(), Fault> {
-        let Call { task, contender, replay } = call;
+        let Call { task, contender, replay, .. } = call;
         self.open(task)?;
         if replay {
             self.record(task, contender)?;
@@ -291,6 +299,22 @@ impl Engine for Ours {
             Ok(us) => Ok(Answer::Done(us)),
             Err(error) => refusal(error),
         }
+    }
+}
+
+/// What those of the kernels take that multiply.
+fn multiplying(times: &[KernelTime]) -> Result<Duration, Fault> {
+    let product = |role| {
+        matches!(
+            role,
+            Role::GemmSimt(_) | Role::GemmSm90(..) | Role::GemmFp8(_) | Role::GemmSm100(_)
+        )
+    };
+    let products = times.iter().filter(|kernel| product(kernel.role));
+    let time: Duration = products.map(|kernel| kernel.time).sum();
+    match time.is_zero() {
+        true => Err(Fault::Other(anyhow::anyhow!("no kernel multiplied: {times:?}"))),
+        false => Ok(time),
     }
 }
 

@@ -10,7 +10,7 @@ use super::Work;
 use super::base::Base;
 use super::check::{self, Limits, Output};
 use super::fill;
-use crate::bench::measure::record::Check;
+use crate::bench::measure::record::{Check, Quantity};
 use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
 
@@ -208,7 +208,12 @@ mod tests {
             let products = Bf16::new(ours.base.clone().unwrap());
             ours.work = Some(Box::new(Lazy { products, left_alone }));
         }
-        let call = Call { task: Task::Product(pass), contender: "bf16", replay: false };
+        let call = Call {
+            task: Task::Product(pass),
+            contender: "bf16",
+            replay: false,
+            quantity: Quantity::Gpu,
+        };
         let Answer::Done(checks) = ours.check(call).unwrap() else { panic!("a refusal") };
         (checks.iter().all(Check::passes), checks.into_iter().map(|check| check.name).collect())
     }
