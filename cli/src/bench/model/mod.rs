@@ -109,7 +109,8 @@ mod tests {
                     let explanation = Plan::explain(problem, target).expect("a product");
                     let own =
                         explanation.candidates.iter().filter(|c| c.candidate.choice == choice);
-                    let cost = own.filter_map(|weighed| weighed.cost).last().expect("a candidate");
+                    let cost =
+                        own.filter_map(|weighed| weighed.cost).next_back().expect("a candidate");
                     let stage = kernel.stage(machine, wgrad).clocks();
                     let what = format!("{kernel:?} {wgrad} {single}: {cost:?}");
                     assert_eq!(f64::from(cost.stage), stage.round(), "{what}");

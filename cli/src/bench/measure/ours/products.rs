@@ -10,7 +10,7 @@ use super::Work;
 use super::base::Base;
 use super::check::{self, Limits, Output};
 use super::fill;
-use crate::bench::measure::record::{Check, Quantity};
+use crate::bench::measure::record::Check;
 use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
 
@@ -165,6 +165,7 @@ mod tests {
     use super::super::Ours;
     use super::*;
     use crate::bench::choices::RecipeChoice;
+    use crate::bench::measure::record::Quantity;
     use crate::bench::suite::{OwnShape, SEED};
 
     /// Products of which the gradient of an expert stays what it was.
