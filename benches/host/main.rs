@@ -30,11 +30,15 @@ fn plan(criterion: &mut Criterion) {
         bias: BiasKind::None,
         kernel: KernelChoice::Auto,
     };
-    let gpu = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
-    let target = Target { gpu: Some(gpu) };
-    criterion.bench_function("plan", |bencher| {
-        bencher.iter(|| Plan::new(black_box(problem).into(), target));
-    });
+    // On Blackwell two kernels are weighed against each other.
+    for (name, compute_capability, multiprocessors) in
+        [("plan", (9, 0), 132), ("plan_blackwell", (10, 0), 148)]
+    {
+        let target = Target { gpu: Some(GpuTarget { compute_capability, multiprocessors }) };
+        criterion.bench_function(name, |bencher| {
+            bencher.iter(|| Plan::new(black_box(problem).into(), target));
+        });
+    }
 }
 
 /// A layer, its input, output and splits.
