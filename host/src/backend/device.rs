@@ -254,15 +254,16 @@ impl Stream {
     /// enough, and run `work` once before, so that modules are loaded. Times have the resolution of the
     /// driver's events, about half a microsecond.
     ///
-    /// ```no_run
-    /// use grouped_linear::{Device, DType, GroupedTensor, Tensor};
+    /// ```
     /// use grouped_linear::functional::{CastArgs, cast};
-    /// let stream = Device::cuda(0)?.stream()?;
-    /// let source = GroupedTensor::packed(Tensor::zeros(&stream, &[8, 1024, 1024], DType::F32)?)?;
-    /// let mut copy = GroupedTensor::packed(Tensor::zeros(&stream, &[8, 1024, 1024], DType::Bf16)?)?;
+    /// use grouped_linear::{DType, Device, GroupedTensor, Tensor};
+    /// let stream = Device::best_available().stream()?;
+    /// let source = GroupedTensor::packed(Tensor::zeros(&stream, &[8, 64, 64], DType::F32)?)?;
+    /// let mut copy = Tensor::zeros(&stream, &[8, 64, 64], DType::Bf16)?;
     /// let args = CastArgs { source: &source, skip: None };
-    /// for kernel in stream.kernel_times(|stream| cast(stream, &args, &mut copy))? {
-    ///     println!("{} took {:?}", kernel.name, kernel.time);
+    /// match stream.kernel_times(|stream| cast(stream, &args, &mut copy)) {
+    ///     Ok(times) => assert_eq!(times[0].name, "cast_bf16"),
+    ///     Err(error) => assert!(error.is_unsupported()), // without a GPU
     /// }
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
