@@ -18,7 +18,7 @@ pub(crate) enum Role {
     Wgmma,
     /// Reads and writes of `cp.async` without `.bulk`, per lane.
     Copy,
-    /// `tcgen05.mma` and `tcgen05.cp`, per lane: reads of shared memory, and all that they do in
+    /// `tcgen05.mma`, `cp` and `shift`, per lane: reads of shared memory, and all that they do in
     /// tensor memory. A `tcgen05.commit` makes them known.
     Tensor,
     /// `tcgen05.ld`, one clock for the whole warp.

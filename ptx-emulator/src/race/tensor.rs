@@ -3,8 +3,9 @@
 //! A thread knows for its `tcgen05` instructions what it has waited for itself, and what it knew
 //! otherwise at its last `tcgen05.fence::after_thread_sync`. Others learn of it what it knew at
 //! its last `tcgen05.fence::before_thread_sync`, over whatever synchronises the threads. Relaxed
-//! synchronisation is enough. `mma` and `cp` of one thread are performed in the order of their
-//! issue, so they always know each other.
+//! synchronisation is enough. `mma`, `cp` and `shift` of one thread are performed in the order of
+//! their issue, so they always know each other; what the manual wants to be waited for all the same
+//! is found when they are issued (`ops/tcgen05/pipeline.rs`).
 
 use super::access::{AsyncAccess, AsyncOrigin};
 use super::knowledge::{Entry, Knowledge, View, join, learn};
@@ -136,7 +137,7 @@ impl<'a> AsyncAccess<'a> {
     /// Who accesses tensor memory.
     pub(super) fn tensor_observer(&self) -> Observer<'a> {
         let mut observer = Observer::of_knowledge(&self.origin.tensor, self.agent);
-        // One thread's `mma` and `cp` are in order; loads and stores have to be waited for.
+        // One thread's `mma`, `cp` and `shift` are in order; loads and stores have to be waited for.
         let in_order = matches!(self.agent.actor(), Actor::Warp(_, Role::Tensor));
         observer.own_lanes = if in_order { self.lanes } else { 0 };
         observer

@@ -48,6 +48,8 @@ const TAKEN: &[&str] = &[
     "tcgen05.cp.cta_group::1.64x128b.warpx2::02_13 [%r5], %d3;",
     "tcgen05.cp.cta_group::1.64x128b.warpx2::01_23.b8x16.b4x16_p64 [%r5], %d3;",
     "tcgen05.cp.cta_group::1.32x128b.warpx4 [%r5], %d3;",
+    "tcgen05.shift.cta_group::1.down [%r5];",
+    "@%p1 tcgen05.shift.down.cta_group::2 [%r5+8];",
     "tcgen05.mma.cta_group::1.kind::f16 [%r5], %d3, %d4, %r6, %p0;",
     "tcgen05.mma.cta_group::2.kind::f16 [%r5], [%r7], %d4, %r6, !%p0;",
     "tcgen05.mma.cta_group::1.kind::tf32 [%r5], %d3, %d4, %r6, {%r1, %r2, %r3, %r4}, %p0, 2;",
@@ -64,6 +66,12 @@ const TAKEN: &[&str] = &[
     "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16 [%r5], %d3, %d4, %r6, [%r7], \
      [%r8], %p0;",
     "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::fill [%r5], %d3, %d4, %r6, %p0;",
+    "tcgen05.mma.cta_group::1.kind::f16.ashift [%r5], [%r7], %d4, %r6, %p0;",
+    "tcgen05.mma.cta_group::2.kind::i8.collector::a::lastuse.ashift [%r5], [%r7], %d4, %r6, %p0;",
+    "tcgen05.mma.cta_group::1.kind::tf32.ashift.collector::a::discard [%r5], [%r7], %d4, %r6, \
+     {%r1, %r2, %r3, %r4}, %p0, 2;",
+    "tcgen05.mma.cta_group::2.kind::f8f6f4.ashift [%r5], [%r7], %d4, %r6, \
+     {%r1, %r2, %r3, %r4, %r11, %r12, %r13, %r14}, %p0;",
 ];
 
 const REFUSED: &[(&str, &str)] = &[
@@ -90,6 +98,27 @@ const REFUSED: &[(&str, &str)] = &[
     ("tcgen05.cp.cta_group::1.64x128b [%r5], %d3;", "takes `.warpx2"),
     ("tcgen05.cp.cta_group::1.128x256b.warpx4 [%r5], %d3;", "`.warpx4` is not supported here"),
     ("tcgen05.cp.cta_group::1.128x256b.b8x16 [%r5], %d3;", "the format of the source"),
+    ("tcgen05.shift.cta_group::1 [%r5];", "`.down` is missing"),
+    ("tcgen05.shift.cta_group::1.up [%r5];", "`.down` is missing"),
+    ("tcgen05.shift.down [%r5];", "`.cta_group::1` or `::2`"),
+    ("tcgen05.shift.cta_group::1.down %r5;", "address"),
+    ("tcgen05.shift.cta_group::1.down [%d5];", "register"),
+    ("tcgen05.shift.cta_group::1.down [%r5], 8;", "takes 1 operand"),
+    ("tcgen05.mma.cta_group::1.kind::f16.ashift [%r5], %d3, %d4, %r6, %p0;", "in tensor memory"),
+    (
+        "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.ashift [%r5], [%r9], %d4, %r6, \
+         [%r7], [%r8], %p0;",
+        "`.kind::mxf8f6f4` has no `.ashift`",
+    ),
+    ("tcgen05.mma.ws.cta_group::1.kind::f16.ashift [%r5], [%r7], %d4, %r6, %p0;", "`.ws` has no"),
+    (
+        "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::fill [%r5], [%r7], %d4, %r6, %p0;",
+        "cannot be with `.collector::a::fill`",
+    ),
+    (
+        "tcgen05.mma.cta_group::1.kind::f16.collector::a::use.ashift [%r5], [%r7], %d4, %r6, %p0;",
+        "cannot be with `.collector::a::use`",
+    ),
     ("tcgen05.mma.cta_group::1 [%r5], %d3, %d4, %r6, %p0;", "a `.kind` is missing"),
     ("tcgen05.mma.cta_group::1.kind::f8f6f4 [%r5], %d3, %d4, %r6, %p0, 2;", "cannot scale D"),
     ("tcgen05.mma.cta_group::1.kind::f16 [%r5], %d3, %d4, %r6, %p0, 16;", "0 to 15"),
@@ -118,9 +147,7 @@ const REFUSED: &[(&str, &str)] = &[
 /// What the assembler takes and this crate refuses: generic addresses have 64 bits.
 const NOT_EMULATED: &[(&str, &str)] = &[
     ("tcgen05.alloc.cta_group::1.sync.aligned.b32 [%r1], 32;", "64 bits"),
-    ("tcgen05.shift.cta_group::1.down [%r5];", "`.shift` is not emulated"),
     ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r5], %d3, %d4, [%r7], %r6, %p0;", "`.sp`"),
-    ("tcgen05.mma.cta_group::1.kind::f16.ashift [%r5], [%r7], %d4, %r6, %p0;", "`.ashift`"),
     ("tcgen05.mma.ws.cta_group::1.kind::f16 [%r5], %d3, %d4, %r6, %p0, %d0;", "mask of columns"),
 ];
 

@@ -6,6 +6,7 @@ mod forms;
 mod launch_control;
 mod order;
 mod products;
+mod shifts;
 mod targets;
 mod transfers;
 

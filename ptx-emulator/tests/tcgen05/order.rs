@@ -6,10 +6,10 @@ use super::{Kernel, allocate, fill, free, registers, wait};
 const COPY: &str = "tcgen05.cp.cta_group::1.128x128b [%tensor], %d1;";
 const COMMIT: &str =
     "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [barriers];";
-const BEFORE: &str = "tcgen05.fence::before_thread_sync;";
+pub(super) const BEFORE: &str = "tcgen05.fence::before_thread_sync;";
 const AFTER: &str = "tcgen05.fence::after_thread_sync;";
-const WAIT_LOAD: &str = "tcgen05.wait::ld.sync.aligned;";
-const WAIT_STORE: &str = "tcgen05.wait::st.sync.aligned;";
+pub(super) const WAIT_LOAD: &str = "tcgen05.wait::ld.sync.aligned;";
+pub(super) const WAIT_STORE: &str = "tcgen05.wait::st.sync.aligned;";
 
 fn load() -> String {
     format!("tcgen05.ld.sync.aligned.32x32b.x4.b32 {}, [%tensor];", registers(0, 4))
@@ -20,12 +20,12 @@ fn store() -> String {
 }
 
 /// Only the first thread of a warp does something.
-fn by_thread(thread: u32, body: &str) -> String {
+pub(super) fn by_thread(thread: u32, body: &str) -> String {
     format!("setp.ne.u32 %p4, %thread, {thread}; @%p4 bra AFTER{thread}; {body} AFTER{thread}:\n")
 }
 
 /// A body between allocation and deallocation, with columns and shared memory filled and ordered.
-fn kernel(body: &str) -> String {
+pub(super) fn kernel(body: &str) -> String {
     let order = format!("{BEFORE}{FENCE} bar.sync 0; {AFTER}");
     format!(
         "{}{}{}{}{order}{body}{}",
@@ -38,7 +38,7 @@ fn kernel(body: &str) -> String {
 }
 
 /// A race in some way.
-const RACE: &str = "data race in tensor memory";
+pub(super) const RACE: &str = "data race in tensor memory";
 
 #[test]
 fn loads_after_copies() {

@@ -5,23 +5,23 @@ use super::copies::{FENCE, descriptor, fill_image};
 use super::{IMAGE, Kernel, WORDS, allocate, free, registers, store, wait};
 
 /// Columns of D.
-const N: usize = 64;
+pub(super) const N: usize = 64;
 /// Where B begins in the image, and the scale factors of A and of B.
 const B: usize = 4096;
-const SCALES: usize = 8192;
+pub(super) const SCALES: usize = 8192;
 
 /// Numbers from -3 to 3.
-fn number(operand: usize, row: usize, k: usize) -> i32 {
+pub(super) fn number(operand: usize, row: usize, k: usize) -> i32 {
     let mixed = (row * 131 + k * 29 + operand * 7 + 5) as u32;
     (mixed.wrapping_mul(2_654_435_761) >> 20) as i32 % 7 - 3
 }
 
 /// Where byte `byte` of a row lies: 8 rows by 16 bytes follow each other, first along K.
-fn place(row: usize, byte: usize) -> usize {
+pub(super) fn place(row: usize, byte: usize) -> usize {
     row / 8 * 256 + byte / 16 * 128 + row % 8 * 16 + byte % 16
 }
 
-fn bf16(value: i32) -> [u8; 2] {
+pub(super) fn bf16(value: i32) -> [u8; 2] {
     let [_, _, low, high] = (value as f32).to_le_bytes();
     [low, high]
 }
@@ -32,7 +32,7 @@ fn e4m3(value: i32) -> u8 {
 }
 
 /// The image of operands of 16 bits: rows of A and of B, counted from these.
-fn halves(first: [usize; 2], rows: [usize; 2]) -> Vec<u8> {
+pub(super) fn halves(first: [usize; 2], rows: [usize; 2]) -> Vec<u8> {
     let mut image = vec![0; IMAGE];
     for operand in 0..2 {
         for row in 0..rows[operand] {
@@ -47,33 +47,33 @@ fn halves(first: [usize; 2], rows: [usize; 2]) -> Vec<u8> {
 }
 
 /// A row of A times a column of B.
-fn product(m: usize, n: usize, k: usize) -> i32 {
+pub(super) fn product(m: usize, n: usize, k: usize) -> i32 {
     (0..k).map(|k| number(0, m, k) * number(1, n, k)).sum()
 }
 
 /// Descriptors of A in `%d4` and of B in `%d5`.
-fn descriptors() -> String {
+pub(super) fn descriptors() -> String {
     let [a, b] = [0, B as u64].map(|offset| descriptor(offset, 128, 256, 0));
     format!("{a}mov.b64 %d4, %d1;{b}mov.b64 %d5, %d1;")
 }
 
 /// An instruction descriptor of bf16, f32 sums.
-fn instruction(m: usize, n: usize) -> u32 {
+pub(super) fn instruction(m: usize, n: usize) -> u32 {
     1 << 4 | 1 << 7 | 1 << 10 | (n as u32 / 8) << 17 | (m as u32 / 16) << 24
 }
 
-const COMMIT: &str =
+pub(super) const COMMIT: &str =
     "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [barriers];";
 const BEFORE: &str = "tcgen05.fence::before_thread_sync;";
-const AFTER: &str = "tcgen05.fence::after_thread_sync;";
-const LOADED: &str = "tcgen05.wait::ld.sync.aligned;";
+pub(super) const AFTER: &str = "tcgen05.fence::after_thread_sync;";
+pub(super) const LOADED: &str = "tcgen05.wait::ld.sync.aligned;";
 
-fn load() -> String {
+pub(super) fn load() -> String {
     format!("tcgen05.ld.sync.aligned.32x32b.x{N}.b32 {}, [%tensor];", registers(0, N))
 }
 
 /// Thread 0 multiplies and commits, all load D.
-fn kernel(before: &str, products: &str) -> String {
+pub(super) fn kernel(before: &str, products: &str) -> String {
     format!(
         "{}{}{}{before}
          {BEFORE} bar.sync 0;
@@ -91,7 +91,7 @@ fn kernel(before: &str, products: &str) -> String {
     )
 }
 
-fn check(found: &[u32], first: usize, expected: impl Fn(usize, usize) -> f32) {
+pub(super) fn check(found: &[u32], first: usize, expected: impl Fn(usize, usize) -> f32) {
     for (row, words) in found.chunks(WORDS).enumerate() {
         for (n, word) in words.iter().take(N).enumerate() {
             assert_eq!(f32::from_bits(*word), expected(first + row, n), "row {row} column {n}");

@@ -57,6 +57,8 @@ const ROWS: &[(&str, [bool; 4], &str)] = &[
     ("cvt.rs.bf16x2.f32 %r1, %f1, %f2, %r2;", OWN, "sm_100a"),
     ("cvt.rs.satfinite.e4m3x4.f32 %r1, {%f1, %f2, %f3, %f4}, %r2;", OWN, "sm_100a"),
     ("tcgen05.mma.cta_group::1.kind::f16 [%r1], %d1, %d2, %r2, %p1, 3;", FAMILY, "sm_100a"),
+    ("tcgen05.mma.cta_group::1.kind::f16.ashift [%r1], [%r3], %d2, %r2, %p1;", FAMILY, "sm_100a"),
+    ("tcgen05.shift.cta_group::1.down [%r1];", OWN, "sm_100a"),
     ("tcgen05.mma.cta_group::1.kind::i8 [%r1], %d1, %d2, %r2, %p1;", OWN, "sm_100a"),
     ("tcgen05.mma.ws.cta_group::1.kind::i8 [%r1], %d1, %d2, %r2, %p1;", OWN, "sm_100a"),
     (

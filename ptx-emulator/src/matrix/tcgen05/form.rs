@@ -114,6 +114,8 @@ pub(crate) struct MmaForm {
     pub(crate) weight_stationary: bool,
     /// There is a `disable-output-lane` vector.
     pub(crate) masked: bool,
+    /// `.ashift`: the rows of A move by one lane.
+    pub(crate) shift_a: bool,
     /// `scale-input-d`: D is multiplied by two to the minus this.
     pub(crate) scale_input_d: Option<u32>,
 }
@@ -144,6 +146,17 @@ impl MmaForm {
                 return Some(format!("`.kind::{kind}` has no `.scale_vec::{count}X`"));
             }
             _ => {}
+        }
+        if self.shift_a {
+            if self.weight_stationary {
+                return Some("`.ws` has no `.ashift`".to_owned());
+            }
+            if self.kind.is_scaled() {
+                return Some(format!("`.kind::{kind}` has no `.ashift`"));
+            }
+            if !self.a_in_tensor_memory {
+                return Some("`.ashift` needs an A in tensor memory".to_owned());
+            }
         }
         if self.weight_stationary {
             return self.problem_of_weight_stationary();

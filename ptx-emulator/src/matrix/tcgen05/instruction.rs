@@ -141,7 +141,11 @@ impl Decoder<'_> {
             (Group::Two, Kind::I8, _) => n.is_multiple_of(32),
             (Group::Two, ..) => n.is_multiple_of(16),
         };
-        if rows.contains(&m) && columns && (8..=256).contains(&n) {
+        let is_shape = rows.contains(&m) && columns && (8..=256).contains(&n);
+        if is_shape && self.form.shift_a && m < 128 {
+            return Err(format!("has M = {m}: `.ashift` takes 128 or 256"));
+        }
+        if is_shape {
             return Ok(());
         }
         let (kind, blocks) = (kind.word(), group.blocks());

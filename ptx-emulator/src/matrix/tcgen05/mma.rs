@@ -7,7 +7,7 @@ use super::layout::Layout;
 use super::product::{Decoding, Target};
 use super::scale::Factors;
 use super::shared::SharedMatrix;
-use super::{Address, Cells, Footprint, Memory, SharedRange, problem};
+use super::{Address, Cells, Footprint, Memory, SHIFTED_LANES, SharedRange, problem, shifted};
 use crate::matrix::MatrixError;
 use crate::matrix::element::ROW_BYTES;
 use crate::matrix::wgmma::Scale;
@@ -72,7 +72,7 @@ impl Mma {
         if !layout.begins_at(d.lane) {
             return Err(problem(format!("D of {m} rows cannot begin at lane {}", d.lane)));
         }
-        d.columns("D", n / layout.parts())?;
+        let d_columns = d.columns("D", n / layout.parts())?;
         let a = if form.a_in_tensor_memory {
             let address = Address::new(operands.a as u32);
             if address.lane != d.lane {
@@ -82,7 +82,11 @@ impl Mma {
                     d.lane
                 )));
             }
-            Source::Tensor(address.columns("A", A_COLUMNS)?)
+            let columns = address.columns("A", A_COLUMNS)?;
+            if form.shift_a && columns.start < d_columns.end && d_columns.start < columns.end {
+                return Err(problem("D has columns of an A whose rows move"));
+            }
+            Source::Tensor(columns)
         } else {
             Source::Shared(SharedMatrix::decode("A", operands.a, majors[0], elements[0].bits())?)
         };
@@ -139,6 +143,9 @@ impl Mma {
                 footprint.read.push(d.clone());
             }
             footprint.written.push(d);
+            if let Some(columns) = self.shifted_columns() {
+                footprint.written.push(Cells { block, lanes: SHIFTED_LANES, columns });
+            }
         }
         for factors in self.scales.iter().flat_map(|scales| scales.a.iter().chain(&scales.b)) {
             factors.footprint(&mut footprint.read);
@@ -174,7 +181,21 @@ impl Mma {
         let a = self.decoding(0).panels::<K>(&a, &a_factors);
         let b = self.decoding(1).columns::<K>(&b, &b_factors);
         self.target.accumulate(&a, &b, memory);
+        for block in 0..blocks {
+            for column in self.shifted_columns().into_iter().flatten() {
+                let words = shifted(&memory.column(block, column));
+                memory.set_column(block, column, SHIFTED_LANES, &words);
+            }
+        }
         Ok(())
+    }
+
+    /// The columns of an A whose rows move. M is such that A has all lanes.
+    fn shifted_columns(&self) -> Option<Range<u32>> {
+        match &self.a {
+            Source::Tensor(columns) if self.form.shift_a => Some(columns.clone()),
+            _ => None,
+        }
     }
 
     /// How many columns of B each block has in its shared memory.

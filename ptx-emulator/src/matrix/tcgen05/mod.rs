@@ -15,9 +15,15 @@
 //! types are those of Hopper; nothing says that Blackwell keeps them. None of this has been
 //! measured on a GPU.
 //!
+//! # Rows that move
+//!
+//! Of `.ashift` the manual says that rows of A in tensor memory move, not whether the product has
+//! them before or after. Here it has them before: A is multiplied as it lies and then moves, as by a
+//! `tcgen05.shift` behind. This has not been measured either.
+//!
 //! # What is not here
 //!
-//! Sparse products (`.sp`), `.ashift`, the zero-column mask of `.ws` and K = 96 (sm_103a).
+//! Sparse products (`.sp`), the zero-column mask of `.ws` and K = 96 (sm_103a).
 
 mod element;
 mod form;
@@ -42,6 +48,18 @@ pub(crate) const LANES: usize = 128;
 
 /// Columns of tensor memory.
 pub(crate) const COLUMNS: u32 = 512;
+
+/// The lanes to which a row moves: all but the last of each quarter.
+pub(crate) const SHIFTED_LANES: u128 = 0x7FFF_FFFF_7FFF_FFFF_7FFF_FFFF_7FFF_FFFF;
+
+/// The lanes that these rows come from: each the next one.
+pub(crate) const NEXT_LANES: u128 = SHIFTED_LANES << 1;
+
+/// A column whose rows have moved: each lane has what the next one had. The last lane of a quarter
+/// is meant to keep what it has.
+pub(crate) fn shifted(words: &[u32; LANES]) -> [u32; LANES] {
+    std::array::from_fn(|lane| words[(lane + 1).min(LANES - 1)])
+}
 
 /// The memories of the one or two blocks of a product, as their owner keeps them. With
 /// `.cta_group::1` there is block 0 only; with `.cta_group::2` block 0 has the even rank.

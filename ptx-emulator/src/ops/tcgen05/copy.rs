@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use super::engine::{Task, Work, issue as enqueue};
+use super::engine::{Task, Work, check_movement, issue as enqueue};
 use super::memory::{COLUMNS, Cells, Column, Effect, LANES};
+use super::pipeline::Movement;
 use super::{Group, address, check_issue, ranks};
 use crate::execute::block::Cluster;
 use crate::execute::grid::GridState;
@@ -158,6 +159,9 @@ pub(super) fn issue(own: &Copy, context: &mut Context<'_>) -> Outcome {
             cells.push(Cells { rank, lanes: all, columns: columns.clone() });
         }
         let Copy { rows, chunks, expansion, .. } = *own;
+        let movement = if rows == Rows::Four { Movement::NarrowCopy } else { Movement::Copy };
+        let checked = check_movement(context, lane, movement, cells.clone());
+        checked.map_err(|fault| Fault { lane: Some(lane as u32), ..fault })?;
         let work = Move { rows, chunks, expansion, source, lane: first, cells };
         enqueue(context, lane, Work::Copy(Box::new(work)));
     }

@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use super::commit::Arrival;
 use super::copy::Move;
+use super::memory::Cells;
 use super::multiply::Product;
-use super::pipeline::{Issued, Pipeline};
+use super::pipeline::{Issued, Moved, Movement, Pipeline};
+use super::shift::Descent;
 use super::transfer::Pending;
 use crate::execute::block::Cluster;
 use crate::execute::grid::{EngineFault, GridState};
@@ -49,6 +51,7 @@ impl Issuer {
 #[derive(Debug)]
 pub(super) enum Work {
     Copy(Box<Move>),
+    Shift(Box<Descent>),
     Multiply(Box<Product>),
     Commit(Box<Arrival>),
 }
@@ -57,6 +60,7 @@ impl Work {
     fn name(&self) -> &'static str {
         match self {
             Self::Copy(_) => "tcgen05.cp",
+            Self::Shift(_) => "tcgen05.shift",
             Self::Multiply(_) => "tcgen05.mma",
             Self::Commit(_) => "tcgen05.commit",
         }
@@ -65,6 +69,7 @@ impl Work {
     fn uses(&self, rank: usize, columns: &Range<u32>) -> bool {
         match self {
             Self::Copy(own) => own.uses(rank, columns),
+            Self::Shift(own) => own.uses(rank, columns),
             Self::Multiply(own) => own.uses(rank, columns),
             Self::Commit(_) => false,
         }
@@ -73,6 +78,7 @@ impl Work {
     fn perform(&self, task: &Task, cluster: &mut Cluster, grid: &mut GridState) -> Outcome {
         match self {
             Self::Copy(own) => own.perform(task, cluster, grid),
+            Self::Shift(own) => own.perform(task, cluster, grid),
             Self::Multiply(own) => own.perform(task, cluster, grid),
             Self::Commit(own) => own.perform(task, cluster),
         }
@@ -126,7 +132,7 @@ struct Stream {
     commits: u32,
     /// What the thread knew when it issued the last but a commit.
     last: Option<AsyncOrigin>,
-    products: Pipeline,
+    pipeline: Pipeline,
 }
 
 /// What is under way in the tensor memory of a cluster.
@@ -182,9 +188,9 @@ impl Engine {
     fn stream(&mut self, warp: WarpId, lanes: u32) -> &mut Stream {
         let found = self.streams.iter().position(|own| own.warp == warp && own.lanes == lanes);
         let index = found.unwrap_or_else(|| {
-            let (queue, products) = Default::default();
+            let (queue, pipeline) = Default::default();
             let (latest, commits, last) = (0, 0, None);
-            let stream = Stream { warp, lanes, queue, latest, commits, last, products };
+            let stream = Stream { warp, lanes, queue, latest, commits, last, pipeline };
             self.streams.push(stream);
             self.streams.len() - 1
         });
@@ -202,7 +208,24 @@ pub(super) fn check_product(context: &mut Context<'_>, lane: usize, product: &Pr
     let clock = stream.commits.saturating_add(1);
     let (accumulator, read, written) = product.cells();
     let issued = Issued { accumulator, read, written, line, clock };
-    stream.products.push(&issued, &context.grid.races, (warp, lanes))
+    stream.pipeline.push(&issued, &context.grid.races, (warp, lanes))
+}
+
+/// A copy or a shift of a thread must be in order with those before.
+pub(super) fn check_movement(
+    context: &mut Context<'_>,
+    lane: usize,
+    movement: Movement,
+    cells: Vec<Cells>,
+) -> Outcome {
+    if !context.grid.is_checked() {
+        return Ok(());
+    }
+    let (warp, lanes, line) = (context.warp.id, 1 << lane, context.line);
+    let stream = context.cluster.tensor.stream(warp, lanes);
+    let clock = stream.commits.saturating_add(1);
+    let moved = Moved { movement, cells, line, clock };
+    stream.pipeline.push_movement(moved, &context.grid.races, (warp, lanes))
 }
 
 /// A thread issues something that happens after all that it has issued before.

@@ -6,9 +6,11 @@ use super::allocate::{Allocate, Free, check_columns};
 use super::commit::Commit;
 use super::copy::{Copy, Expansion, Rows};
 use super::shape::{Layout, Shape};
+use super::shift::Shift;
 use super::transfer::{Registers, Transfer};
 use super::warp::Direction;
 use super::{Group, Operation};
+use crate::arch::Arch;
 use crate::module::{Operand, StateSpace};
 use crate::ops::Operation as AnyOperation;
 use crate::ops::access::Space;
@@ -56,10 +58,8 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
         lower_copy(form)?
     } else if form.take("mma") {
         super::multiply::lower(form)?
-    } else if form.has("shift") {
-        return Err("`.shift` is not emulated: the manual does not say clearly which row keeps \
-                    its place"
-            .to_owned());
+    } else if form.take("shift") {
+        lower_shift(form)?
     } else {
         return Err("this tcgen05 instruction is not supported".to_owned());
     };
@@ -216,6 +216,19 @@ fn lower_commit(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
         false => None,
     };
     Ok(Operation::Commit(Commit { group, space, barrier, ranks }))
+}
+
+fn lower_shift(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
+    if !form.is_for(Arch::Sm100a) {
+        return Err("`tcgen05.shift` needs the target sm_100a".to_owned());
+    }
+    let group = take_group(form)?;
+    if !form.take("down") {
+        return Err("`.down` is missing".to_owned());
+    }
+    expect(form, 1)?;
+    let address = tensor_address(form, 0)?;
+    Ok(Operation::Shift(Shift { group, address }))
 }
 
 fn lower_copy(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {

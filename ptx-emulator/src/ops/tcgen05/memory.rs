@@ -9,6 +9,7 @@ use crate::execute::Outcome;
 use crate::execute::registers::lanes;
 use crate::execute::report::{Fault, ReportKind};
 use crate::matrix::Row;
+use crate::matrix::tcgen05::{SHIFTED_LANES, shifted};
 use crate::ops::access::race_fault;
 use crate::race::{AsyncAccess, MemoryKind, Races, Shadow};
 use crate::random::Random;
@@ -69,8 +70,10 @@ pub(super) struct Allocation {
     pub(super) line: u32,
     pub(super) warp: u32,
     words: Vec<Column>,
-    /// By column a bit for each lane that has been written.
+    /// By column a bit for each lane that has been written, or got what has been.
     written: Vec<u128>,
+    /// Whether rows have moved, those that nobody has written as well.
+    shifted: bool,
     /// A byte stands for a granule of lanes of one column; granule after granule.
     shadow: Shadow,
 }
@@ -133,6 +136,7 @@ impl TensorMemory {
             warp,
             words: vec![column; count],
             written: vec![0; count],
+            shifted: false,
             // What nobody wrote is known from the marks.
             shadow: Shadow::new(u64::from(GRANULES) * count as u64, MemoryKind::Global),
             columns,
@@ -229,17 +233,44 @@ impl TensorMemory {
         }
     }
 
+    /// The lanes of a column that have been written.
+    fn written(&self, column: u32) -> u128 {
+        let found = self.allocation_at(column);
+        found.and_then(|(own, at)| own.written.get(at)).copied().unwrap_or(0)
+    }
+
+    /// Whether one of some cells has been written.
+    pub(super) fn is_written(&self, cells: &Cells) -> bool {
+        cells.columns.clone().any(|column| self.written(column) & cells.lanes != 0)
+    }
+
+    /// In every column each lane but the last of a quarter gets what the next one has, and is
+    /// written if that is.
+    pub(super) fn shift(&mut self, columns: &Range<u32>) {
+        for column in columns.clone() {
+            let before = self.written(column);
+            let words = shifted(&self.column(column));
+            self.set_column(column, SHIFTED_LANES, &words);
+            if let Some((_, written)) = self.column_mut(column) {
+                *written = before >> 1 & SHIFTED_LANES | before & !SHIFTED_LANES;
+            }
+        }
+        let own = self.allocations.iter_mut().find(|own| own.columns.contains(&columns.start));
+        own.into_iter().for_each(|own| own.shifted = true);
+    }
+
     /// Every cell that is read must have been written.
     pub(super) fn check_written(&self, cells: &Cells) -> Outcome {
         for column in cells.columns.clone() {
-            let written = self.allocation_at(column).and_then(|(own, at)| own.written.get(at));
-            let missing = cells.lanes & !written.copied().unwrap_or(0);
+            let missing = cells.lanes & !self.written(column);
             if missing != 0 {
                 let address = missing.trailing_zeros() << 16 | column;
+                let shifted = self.allocation_at(column).is_some_and(|(own, _)| own.shifted);
                 let text = format!(
                     "read of uninitialised tensor memory at {address:#010x} (lane {}, column \
-                     {column}): nothing has been written there since its allocation",
-                    missing.trailing_zeros()
+                     {column}): nothing has been written there since its allocation{}",
+                    missing.trailing_zeros(),
+                    if shifted { ", or to the row that a shift has brought there" } else { "" }
                 );
                 return Err(ReportKind::TensorMemory(text).into());
             }
@@ -329,5 +360,26 @@ mod tests {
         let cells = |lanes| Cells { rank: 0, lanes, columns: 3..4 };
         assert!(memory.check_written(&cells(lanes)).is_ok());
         assert!(memory.check_written(&cells(lanes | 1)).is_err());
+    }
+
+    /// What nobody has written moves like the rest.
+    #[test]
+    fn rows_move_by_a_lane() {
+        let mut memory = memory(false);
+        allocate(&mut memory, 32);
+        let words = std::array::from_fn(|lane| 1000 + lane as u32);
+        let unwritten = 1 << 5 | 1 << 31 | 1 << 64;
+        memory.set_column(3, !unwritten, &words);
+        let before = memory.column(3);
+        memory.shift(&(3..4));
+        for lane in 0..128 {
+            let from = if lane % 32 == 31 { lane } else { lane + 1 };
+            assert_eq!(memory.column(3)[lane], before[from], "{lane}");
+            let cells = Cells { rank: 0, lanes: 1 << lane, columns: 3..4 };
+            assert_eq!(memory.is_written(&cells), unwritten >> from & 1 == 0, "{lane}");
+        }
+        let all = Cells { rank: 0, lanes: u128::MAX, columns: 3..4 };
+        let text = memory.check_written(&all).unwrap_err().kind.to_string();
+        assert!(text.contains("lane 4, column 3") && text.contains("a shift has brought"));
     }
 }

@@ -3,9 +3,10 @@
 //! - `memory.rs` is the tensor memory of a block, `allocate.rs` who has which columns.
 //! - `transfer.rs` moves between tensor memory and registers; until `tcgen05.wait::ld` the
 //!   registers of a load belong to it (`warp.rs`).
-//! - `tcgen05.mma`, `cp` and `commit` are a queue for each thread that issues them (`engine.rs`).
-//!   The queue is carried out in order, at random moments; the manual promises this order only for
-//!   some pairs ("Pipelined tcgen05 Instructions"), but libraries rely on it between all of them.
+//! - `tcgen05.mma`, `cp`, `shift` and `commit` are a queue for each thread that issues them
+//!   (`engine.rs`). The queue is carried out in order, at random moments; the manual promises this
+//!   order only for some pairs ("Pipelined tcgen05 Instructions"), but libraries rely on it between
+//!   all products and copies. `pipeline.rs` reports what must be waited for all the same.
 //! - The order between threads is the race checker's affair (`race/tensor.rs`).
 
 mod allocate;
@@ -17,6 +18,7 @@ mod memory;
 mod multiply;
 mod pipeline;
 mod shape;
+mod shift;
 mod transfer;
 mod uses;
 mod warp;
@@ -50,6 +52,7 @@ pub(crate) enum Operation {
     /// `tcgen05.fence::after_thread_sync`.
     FenceAfter,
     Copy(copy::Copy),
+    Shift(shift::Shift),
     Multiply(Box<multiply::Multiply>),
     Commit(commit::Commit),
 }
@@ -84,6 +87,7 @@ pub(crate) fn execute(own: &Operation, context: &mut Context<'_>) -> Outcome<Flo
         }
         Operation::FenceBefore | Operation::FenceAfter => {}
         Operation::Copy(own) => copy::issue(own, context)?,
+        Operation::Shift(own) => shift::issue(own, context)?,
         Operation::Multiply(own) => multiply::issue(own, context)?,
         Operation::Commit(own) => commit::issue(own, context)?,
     }

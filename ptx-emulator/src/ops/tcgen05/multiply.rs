@@ -61,10 +61,8 @@ const KINDS: [(&str, Kind); 7] = [
 
 /// Lowers `tcgen05.mma`.
 pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
-    for word in ["sp", "ashift"] {
-        if form.has(word) {
-            return Err(format!("products with `.{word}` are not emulated"));
-        }
+    if form.has("sp") {
+        return Err("products with `.sp` are not emulated".to_owned());
     }
     let weight_stationary = form.take("ws");
     let group = take_group(form)?;
@@ -73,7 +71,11 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
         return Err("`.kind::i8` needs the target sm_100a".to_owned());
     }
     let scale_vector = take_scale_vector(form, kind)?;
-    take_collector(form, weight_stationary);
+    let shift_a = form.take("ashift");
+    let usage = take_collector(form, weight_stationary);
+    if let Some(usage @ ("fill" | "use")) = usage.filter(|_| shift_a) {
+        return Err(format!("`.ashift` cannot be with `.collector::a::{usage}`"));
+    }
     form.finish()?;
     let a_in_tensor_memory = matches!(form.operand(1)?, Operand::Address(_));
     let mut next = 4;
@@ -115,6 +117,7 @@ pub(super) fn lower(form: &mut Form<'_, '_>) -> Result<Operation, Problem> {
         a_in_tensor_memory,
         weight_stationary,
         masked: !disabled.is_empty(),
+        shift_a,
         scale_input_d,
     };
     mma.check().map_err(|error| error.to_string())?;
@@ -166,16 +169,18 @@ fn take_scale_vector(form: &mut Form<'_, '_>, kind: Kind) -> Result<Option<Scale
 }
 
 /// The collector buffers hold what was read before; that they are used changes no result.
-fn take_collector(form: &mut Form<'_, '_>, weight_stationary: bool) {
+/// Returns how they are used.
+fn take_collector(form: &mut Form<'_, '_>, weight_stationary: bool) -> Option<&'static str> {
     let buffers: &[&str] = match weight_stationary {
         true => &["collector::b0", "collector::b1", "collector::b2", "collector::b3"],
         false => &["collector::a"],
     };
     form.take_with(|word| {
         let (buffer, usage) = word.rsplit_once("::")?;
-        let known = ["fill", "use", "lastuse", "discard"].contains(&usage);
-        (known && buffers.contains(&buffer)).then_some(())
-    });
+        let usages = ["fill", "use", "lastuse", "discard"];
+        let usage = usages.into_iter().find(|known| *known == usage)?;
+        buffers.contains(&buffer).then_some(usage)
+    })
 }
 
 /// A product under way.
@@ -325,7 +330,8 @@ impl Product {
     /// Checks and records what is read and written of tensor memory.
     fn note_tensor(&self, task: &Task, cluster: &mut Cluster, grid: &mut GridState) -> Outcome {
         let Some(access) = task.access(Proxy::Tensor) else { return Ok(()) };
-        for (list, effect) in [(&self.read, Effect::Read), (&self.written, Effect::Write)] {
+        // Writes come first: one reader is kept of each place, and must be another's.
+        for (list, effect) in [(&self.written, Effect::Write), (&self.read, Effect::Read)] {
             for cells in list {
                 let memory = &mut cluster.blocks[cells.rank].tensor.memory;
                 memory.note(&mut grid.races, &access, cells, effect)?;

@@ -25,6 +25,7 @@ pub(super) struct Case {
     pub(super) a_in_tensor_memory: bool,
     pub(super) accumulate: bool,
     pub(super) shift: Option<u32>,
+    pub(super) shift_a: bool,
     pub(super) saturate: bool,
     pub(super) disabled: [u128; 2],
     /// The number of factors, whether they are powers of two, and the first bytes of A's and B's.
@@ -56,6 +57,7 @@ impl Case {
             a_in_tensor_memory: false,
             accumulate: true,
             shift: None,
+            shift_a: false,
             saturate: false,
             disabled: [0; 2],
             scales,
@@ -71,6 +73,7 @@ impl Case {
             a_in_tensor_memory: self.a_in_tensor_memory,
             weight_stationary: self.stationary,
             masked: self.disabled != [0; 2],
+            shift_a: self.shift_a,
             scale_input_d: self.shift,
         }
     }
@@ -259,7 +262,23 @@ impl Trial {
                 trial.expected.insert(cell, values::rounded(case.d, case.saturate, sum));
             }
         }
+        if case.shift_a {
+            trial.expect_rows_to_move();
+        }
         trial
+    }
+
+    /// Every lane gets what the next one has of A; each 32nd keeps its own.
+    fn expect_rows_to_move(&mut self) {
+        let first = self.operands.a as u32 & 0xFFFF;
+        for block in 0..self.case.blocks() {
+            for column in first..first + 8 {
+                let lanes = (0..128).filter(|lane| lane % 32 < 31);
+                let words = self.world.tensor[block][column as usize];
+                let moved = lanes.map(|lane| ((block, lane, column), words[lane as usize + 1]));
+                self.expected.extend(moved);
+            }
+        }
     }
 
     /// Replaces the integers that D begins with.

@@ -126,6 +126,23 @@ fn a_in_tensor_memory_in_every_layout() {
 }
 
 #[test]
+fn rows_of_a_move_behind_the_product() {
+    let mut random = Random(0x5eed_0010);
+    for (kind, ty) in KINDS.into_iter().filter(|(kind, _)| !kind.is_scaled()) {
+        for (group, m) in [(Group::One, 128), (Group::Two, 128), (Group::Two, 256)] {
+            let n = columns(&mut random, group);
+            let mut case = Case::new(kind, group, m, n, ty);
+            case.a_in_tensor_memory = true;
+            case.shift_a = true;
+            case.accumulate = random.flag();
+            // D of these lanes stays, A moves there as well.
+            case.disabled = [u128::from(random.next()) << 40, 0];
+            Trial::new(&mut random, case).check();
+        }
+    }
+}
+
+#[test]
 fn weight_stationary_layouts() {
     let mut random = Random(0x5eed_0005);
     for (kind, ty) in KINDS.into_iter().filter(|(kind, _)| !kind.is_scaled()) {

@@ -20,6 +20,7 @@ fn form(kind: Kind, group: Group) -> MmaForm {
         a_in_tensor_memory: false,
         weight_stationary: false,
         masked: false,
+        shift_a: false,
         scale_input_d: None,
     }
 }
@@ -153,6 +154,9 @@ fn forms() {
         (MmaForm { weight_stationary: true, ..scaled }, "`.ws` has no `.kind::mxf4`"),
         (MmaForm { weight_stationary: true, ..form(Kind::F16, Group::Two) }, "no `.cta_group::2`"),
         (MmaForm { weight_stationary: true, masked: true, ..plain }, "left out"),
+        (MmaForm { shift_a: true, ..plain }, "needs an A in tensor memory"),
+        (MmaForm { shift_a: true, a_in_tensor_memory: true, ..scaled }, "has no `.ashift`"),
+        (MmaForm { shift_a: true, weight_stationary: true, ..plain }, "`.ws` has no `.ashift`"),
         (MmaForm { weight_stationary: true, scale_input_d: Some(0), ..plain }, "scale D"),
     ];
     for (form, words) in table {
@@ -209,6 +213,17 @@ fn addresses_in_tensor_memory() {
     let from_tensor_memory = MmaForm { a_in_tensor_memory: true, ..plain };
     refused(&from_tensor_memory, &Operands { a: 505, ..valid }, "columns 505 to 512");
     refused(&from_tensor_memory, &Operands { a: 16 << 16, ..narrow }, "must be the same");
+    // Rows that move are all of a block's, and none of D.
+    let moving = MmaForm { shift_a: true, ..from_tensor_memory };
+    refused(&moving, &Operands { a: 300, ..narrow }, "M = 64: `.ashift` takes 128 or 256");
+    for (a, is_free) in [(255, false), (256, true), (3, false)] {
+        let operands = Operands { a, ..valid };
+        match is_free {
+            true => assert!(Mma::new(&moving, &operands).is_ok()),
+            false => refused(&moving, &operands, "D has columns of an A whose rows move"),
+        }
+        assert!(Mma::new(&from_tensor_memory, &operands).is_ok());
+    }
     let scaled = form(Kind::Mxf8f6f4, Group::One);
     let valid = operands(0x08A0_0000);
     refused(&scaled, &Operands { scales: [509, 0], ..valid }, "factors of A needs columns 509");

@@ -16,6 +16,7 @@ fn form(kind: Kind) -> MmaForm {
         a_in_tensor_memory: false,
         weight_stationary: false,
         masked: false,
+        shift_a: false,
         scale_input_d: None,
     }
 }
@@ -135,6 +136,7 @@ fn operands_of_no_sense_end_in_errors() {
             a_in_tensor_memory: rare(&mut random),
             weight_stationary: rare(&mut random),
             masked: rare(&mut random),
+            shift_a: rare(&mut random),
             scale_input_d: if rare(&mut random) { Some(random.below(20)) } else { None },
             ..form(kind)
         };
