@@ -77,8 +77,9 @@ pub struct Status {
     pub value: i64,
     /// Rows of the token buffer.
     pub rows: i64,
-    /// Zero; keeps the size a multiple of the alignment.
-    pub reserved: u64,
+    /// In a group table, as `u32`: output tiles that blocks have claimed. In a sticky status: whether a
+    /// set-up is writing it. A set-up leaves zero.
+    pub taken: u64,
 }
 
 /// Where the per-group operand of a product lies. The address of group `g` is `array[g]` if `array`

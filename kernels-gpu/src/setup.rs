@@ -102,7 +102,7 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
             let address = args.table + layout.status as u64;
             store_u32(address, verdict.code);
             store_verdict_but_code(address, &verdict);
-            store_u64(address + RESERVED, 0);
+            store_u64(address + TAKEN, 0);
             if !valid && args.sticky_status != 0 {
                 publish(args.sticky_status, &verdict);
             }
@@ -188,7 +188,7 @@ impl Sums {
 /// The verdict on good splits.
 #[inline(always)]
 fn verdict(args: &SetupArgs) -> Status {
-    Status { code: status::OK, group: 0, value: 0, rows: args.rows, reserved: 0 }
+    Status { code: status::OK, group: 0, value: 0, rows: args.rows, taken: 0 }
 }
 
 /// Output tiles of a group whose split is `rows`.
@@ -284,8 +284,8 @@ const GROUP: u64 = core::mem::offset_of!(Status, group) as u64;
 const VALUE: u64 = core::mem::offset_of!(Status, value) as u64;
 /// Byte offset of [`Status::rows`].
 const ROWS: u64 = core::mem::offset_of!(Status, rows) as u64;
-/// Byte offset of [`Status::reserved`].
-const RESERVED: u64 = core::mem::offset_of!(Status, reserved) as u64;
+/// Byte offset of [`Status::taken`].
+const TAKEN: u64 = core::mem::offset_of!(Status, taken) as u64;
 
 const _: () = assert!(core::mem::offset_of!(Status, code) == 0);
 
@@ -302,15 +302,15 @@ unsafe fn store_verdict_but_code(address: u64, verdict: &Status) {
 /// Writes `verdict` to the sticky status, if that still says OK.
 ///
 /// Set-ups on several streams may come here at once, and the host may look at any time. The
-/// reserved word is a lock that is never waited for (whoever finds it taken may leave: an error is
+/// last word is a lock that is never waited for (whoever finds it taken may leave: an error is
 /// being reported), and the code is written last, by a release that the host's read of it acquires.
 #[inline(always)]
 unsafe fn publish(address: u64, verdict: &Status) {
     const FREE: u32 = 0;
-    const TAKEN: u32 = 1;
+    const BUSY: u32 = 1;
     // SAFETY: the host keeps the sticky status readable and writable by the device.
     unsafe {
-        if compare_exchange_system_u32(address + RESERVED, FREE, TAKEN) != FREE {
+        if compare_exchange_system_u32(address + TAKEN, FREE, BUSY) != FREE {
             return;
         }
         if load_system_u32(address) == status::OK {
@@ -318,7 +318,7 @@ unsafe fn publish(address: u64, verdict: &Status) {
             fence_system();
             store_system_release_u32(address, verdict.code);
         }
-        store_system_release_u32(address + RESERVED, FREE);
+        store_system_release_u32(address + TAKEN, FREE);
     }
 }
 

@@ -3,7 +3,7 @@
 use ptx_std::memory::{load_constant_f32, load_constant_u32, load_constant_u64};
 use ptx_std::thread::{WARP, ballot, lane_index};
 
-use crate::abi::{GroupTable, status};
+use crate::abi::{GroupTable, Status, status};
 
 /// A group table written by an earlier launch of `pointer_setup`.
 #[derive(Clone, Copy)]
@@ -19,11 +19,17 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// A set-up for `groups` groups has written the table, and nobody writes it while the kernel
-    /// runs. The other functions rely on it, and on group indices below `groups`.
+    /// A set-up for `groups` groups has written the table, for this kernel alone, and nobody else
+    /// writes it while the kernel runs. The other functions rely on it, and on group indices below `groups`.
     #[inline(always)]
     pub unsafe fn new(address: u64, groups: u32) -> Self {
         Self { address, layout: GroupTable::layout(groups), groups }
+    }
+
+    /// Address of the number of output tiles that blocks have claimed, [`Status::taken`].
+    #[inline(always)]
+    pub fn taken(&self) -> u64 {
+        self.address + (self.layout.status + core::mem::offset_of!(Status, taken)) as u64
     }
 
     /// Whether the set-up accepted the splits.

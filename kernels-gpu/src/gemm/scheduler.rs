@@ -1,10 +1,10 @@
-//! Which tile comes next.
+//! Where a tile is.
 //!
 //! The tiles of all groups are numbered through, group after group; the group table holds the
-//! number of the first of each. A block takes tile `block`, `block + blocks`, and so on; blocks of a
-//! cluster take one together, by the cluster's number. A warp
-//! walks: numbers only grow, so it keeps a window of 32 groups' ends, one per lane, and moves it
-//! forward, which costs no shared memory and no barrier.
+//! number of the first of each. Which of them are a block's is the kernel's to say: tile `block`,
+//! `block + blocks`, and so on (of a cluster, whose blocks take one together, by the cluster's number),
+//! or the next that nobody has. A warp walks: numbers only grow, so it keeps a window of 32 groups'
+//! ends, one per lane, and moves it forward, which costs no shared memory and no barrier.
 //!
 //! Inside a group the tiles come in bands of [`BAND`] tile rows, rows fastest:
 //!
@@ -22,7 +22,7 @@
 use core::hint::assert_unchecked;
 
 use ptx_std::hint::opaque;
-use ptx_std::thread::{WARP, ballot, block_index, grid_blocks, lane_index, shuffle_index};
+use ptx_std::thread::{WARP, ballot, lane_index, shuffle_index};
 
 use crate::table::Table;
 
@@ -40,13 +40,10 @@ pub struct Work {
     pub column: u32,
 }
 
-/// One warp's walk over the tiles of its block.
+/// One warp's walk over the groups, in which it finds the tiles of its block.
 pub struct Scheduler {
     table: Table,
     tile_columns: u32,
-    /// Blocks that take a tile together.
-    blocks: u32,
-    tile: u32,
     /// First group of the window.
     window: u32,
     /// Tiles before the window.
@@ -57,44 +54,28 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Starts the walk; `tile_columns` is the number of tile columns, the same in every group.
-    ///
-    /// # Safety
-    ///
-    /// The whole warp calls it together.
     #[inline(always)]
-    pub unsafe fn new(table: Table, tile_columns: u32) -> Self {
-        // SAFETY: handed to the caller.
-        unsafe { Self::of_clusters(table, tile_columns, 1) }
-    }
-
-    /// As [`Scheduler::new`], of clusters of so many blocks, which take a tile together.
-    ///
-    /// # Safety
-    ///
-    /// As [`Scheduler::new`].
-    #[inline(always)]
-    pub unsafe fn of_clusters(table: Table, tile_columns: u32, blocks: u32) -> Self {
-        let tile = block_index() / blocks;
-        let mut scheduler =
-            Self { table, tile_columns, blocks, tile, window: 0, window_start: 0, end: 0 };
+    pub fn new(table: Table, tile_columns: u32) -> Self {
+        let mut scheduler = Self { table, tile_columns, window: 0, window_start: 0, end: 0 };
         scheduler.load_window();
         scheduler
     }
 
-    /// The next tile of this block, the same for all lanes.
+    /// Where a tile is, if there are so many: the same for all lanes.
     ///
     /// # Safety
     ///
-    /// The whole warp calls it together.
+    /// The whole warp calls it together, with numbers that only grow.
     #[inline(always)]
-    pub unsafe fn next<const TILE_M: u32, const TILE_N: u32>(&mut self) -> Option<Work> {
+    pub unsafe fn place<const TILE_M: u32, const TILE_N: u32>(
+        &mut self,
+        tile: u32,
+    ) -> Option<Work> {
         // Asked each time, not kept: few registers are left to the thread that copies.
         // SAFETY: `groups` is the last index of the prefix array.
-        if self.tile >= unsafe { self.table.tile_prefix(opaque(self.table.groups)) } {
+        if tile >= unsafe { self.table.tile_prefix(opaque(self.table.groups)) } {
             return None;
         }
-        let tile = self.tile;
-        self.tile += grid_blocks() / self.blocks;
 
         // Move the window to the tile's group. Ends grow from lane to lane, and the last is
         // the number of tiles, so the groups that end before the tile are the lowest lanes, and the

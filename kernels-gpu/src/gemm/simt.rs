@@ -19,7 +19,7 @@
 use ptx_std::convert::fma;
 use ptx_std::memory::{load_shared_f32x4, shared_base, store_shared_f32};
 use ptx_std::sync::block_barrier;
-use ptx_std::thread::thread_index;
+use ptx_std::thread::{block_index, grid_blocks, thread_index};
 
 use super::element::Element;
 use super::epilogue::Epilogue;
@@ -72,7 +72,9 @@ pub unsafe fn run<E: Element>(args: &GemmArgs, _args_address: u64) {
         let table = Table::new(args.table, args.groups);
         let shared = shared_base();
         let mut scheduler = Scheduler::new(table, args.n.div_ceil(TILE));
-        while let Some(work) = scheduler.next::<TILE, TILE>() {
+        let mut tile = block_index();
+        while let Some(work) = scheduler.place::<TILE, TILE>(tile) {
+            tile += grid_blocks();
             // Find the tile's operands.
             let m = table.m(work.group);
             let depth = table.k(work.group);

@@ -33,7 +33,7 @@ use ptx_std::sync::{
     release_registers, warp_barrier,
 };
 use ptx_std::tcgen05::{Address, Columns, Group, allocate, allocated, release, relinquish};
-use ptx_std::thread::{thread_index, warp_index};
+use ptx_std::thread::{block_index, grid_blocks, thread_index, warp_index};
 use ptx_std::tma::{acquire_map, prefetch_map};
 
 use self::blocks::{MxOperands, finish_with_seam, multiply_blocks};
@@ -374,8 +374,10 @@ unsafe fn produce<S: Schedule, G: Group>(
         let elected = elect_one();
         let mut tasks = Tasks::new(shared);
         let mut ring = Stages::<S, G>::new(shared);
-        let mut scheduler = Scheduler::of_clusters(*table, args.n.div_ceil(TILE_N), G::BLOCKS);
-        while let Some(work) = next::<G>(&mut scheduler) {
+        let mut scheduler = Scheduler::new(*table, args.n.div_ceil(TILE_N));
+        let mut tile = block_index() / G::BLOCKS;
+        while let Some(work) = place::<G>(&mut scheduler, tile) {
+            tile += grid_blocks() / G::BLOCKS;
             let work = Work { row: work.row + TILE_M * rank, ..work };
             let (token, tokens) = table.tokens(work.group);
             let token = if S::PADDED { table.padded_offset(work.group) as u32 } else { token };
@@ -444,15 +446,15 @@ unsafe fn produce<S: Schedule, G: Group>(
     }
 }
 
-/// The group's next tile.
+/// Where the group's tile is.
 #[inline(always)]
-unsafe fn next<G: Group>(scheduler: &mut Scheduler) -> Option<Work> {
+unsafe fn place<G: Group>(scheduler: &mut Scheduler, tile: u32) -> Option<Work> {
     // SAFETY: the whole warp calls it together.
     unsafe {
         if G::BLOCKS == 1 {
-            scheduler.next::<TILE_M, TILE_N>()
+            scheduler.place::<TILE_M, TILE_N>(tile)
         } else {
-            scheduler.next::<{ 2 * TILE_M }, TILE_N>()
+            scheduler.place::<{ 2 * TILE_M }, TILE_N>(tile)
         }
     }
 }

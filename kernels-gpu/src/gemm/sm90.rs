@@ -10,8 +10,8 @@
 //!        └──────────────────────  empty[s]: both have finished reading ◀─┘
 //! ```
 //!
-//! The warp that copies also walks the tiles ([`Scheduler`]) and says with the first stage of each
-//! which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
+//! The warp that copies also walks the tiles ([`Turns`], [`Scheduler`]) and says with the first stage of
+//! each which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
 //! ([`boxes`]), so that they are stored while the next tile is multiplied; FP32 gradients of weights,
 //! and what they are added to, go through stages that are lent for it ([`lent`]). Where sums are
 //! promoted the ring has three stages, which leaves room for more boxes ([`ring`]).
@@ -48,6 +48,7 @@ use ptx_std::tma::{acquire_map, prefetch_map};
 use self::consume::Wide;
 use self::ring::{Ring, Rooms};
 use self::schedule::{Copies, Schedule};
+use self::turns::Turns;
 use super::element::{MatrixElement, Multiply};
 use super::former::prefetch_former;
 use super::scheduler::Scheduler;
@@ -65,6 +66,7 @@ mod lent;
 pub mod ring;
 pub mod schedule;
 mod store;
+mod turns;
 
 /// Bytes of the left operand in a stage.
 const A_BYTES: u32 = TILE_M * ROW_BYTES;
@@ -195,7 +197,9 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
             lent::stagger::<S>(args, table);
         }
         let mut scheduler = Scheduler::new(*table, tile_columns(args));
-        while let Some(work) = scheduler.next::<TILE_M, TILE_N>() {
+        let mut turns = Turns::<S>::new(table);
+        while let Some(work) = scheduler.place::<TILE_M, TILE_N>(turns.tile) {
+            let mut next = turns.next();
             let (token, tokens) = table.tokens(work.group);
             let first = if S::PADDED { table.padded_offset(work.group) as u32 } else { token };
             let stages = stages::<S>(args, tokens);
@@ -210,12 +214,14 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
                 }
                 ring.empty().wait(ring.parity);
                 Task { work, stages, token: first, tokens }.write(ring.task());
-                if stages == 0 {
+                if S::RAGGED_REDUCTION && stages == 0 {
                     ring.full().arrive();
                     ring.advance();
+                    next.ask(table, 0, 0);
                 }
                 let mut stage = 0;
                 while stage != stages {
+                    next.ask(table, stage, stages);
                     ring.empty().wait(ring.parity);
                     ring.full().arrive_expect(S::STAGE_BYTES);
                     S::copy(&Copies {
@@ -251,6 +257,7 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
                 let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
                 prefetch_former(args, table, &work, live_rows);
             }
+            turns.advance(&next, elected);
         }
         if elected {
             ring.empty().wait(ring.parity);

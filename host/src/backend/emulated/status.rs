@@ -47,7 +47,7 @@ fn decode(bytes: &[u8; size_of::<Status>()]) -> Status {
         group: u32::from_le_bytes(field(bytes, offset_of!(Status, group))),
         value: i64::from_le_bytes(field(bytes, offset_of!(Status, value))),
         rows: i64::from_le_bytes(field(bytes, offset_of!(Status, rows))),
-        reserved: 0,
+        taken: 0,
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn every_field_is_read_from_its_place() {
-        let written = Status { code: 1, group: 77, value: -5, rows: 1 << 40, reserved: 0 };
+        let written = Status { code: 1, group: 77, value: -5, rows: 1 << 40, taken: 0 };
         let mut bytes = [0; size_of::<Status>()];
         bytes.copy_from_slice(bytes_of(&written));
         assert_eq!(decode(&bytes), written);
