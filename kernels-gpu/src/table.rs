@@ -20,7 +20,8 @@ impl Table {
     /// # Safety
     ///
     /// A set-up for `groups` groups has written the table, for this kernel alone, and nobody else
-    /// writes it while the kernel runs. The other functions rely on it, and on group indices below `groups`.
+    /// writes it while the kernel runs. The other functions rely on it, and on group indices below
+    /// `groups`.
     #[inline(always)]
     pub unsafe fn new(address: u64, groups: u32) -> Self {
         Self { address, layout: GroupTable::layout(groups), groups }

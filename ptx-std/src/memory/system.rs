@@ -65,26 +65,3 @@ pub unsafe fn compare_exchange_system_u32(address: u64, expected: u32, desired: 
     };
     old
 }
-
-/// Adds `value` and returns what was there, in no order with other accesses:
-/// `atom.relaxed.gpu.global.add.u32` (PTX manual, "Parallel Synchronization and Communication
-/// Instructions: atom").
-///
-/// # Safety
-///
-/// The 4 aligned bytes at `address` are global memory that can be read and written.
-#[inline(always)]
-pub unsafe fn fetch_add_u32(address: u64, value: u32) -> u32 {
-    let old: u32;
-    // SAFETY: the caller vouches for the address.
-    unsafe {
-        ptx!(
-            "atom.relaxed.gpu.global.add.u32 {old}, [{address}], {value};",
-            old = out(reg32) old,
-            address = in(reg64) address,
-            value = in(reg32) value,
-            options(nostack)
-        )
-    };
-    old
-}
