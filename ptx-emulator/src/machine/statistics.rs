@@ -26,6 +26,8 @@ pub struct Statistics {
     pub local_bytes: u64,
     /// Bytes that `cp.async`, bulk and tensor copies wrote, once for each destination.
     pub copied_bytes: u64,
+    /// Bytes that `cp.async.bulk.prefetch` named.
+    pub prefetched_bytes: u64,
     /// Multiplications with an addition that matrix instructions did.
     pub multiply_adds: u64,
     /// Passes over the banks of shared memory that threads' accesses took.
@@ -51,6 +53,7 @@ impl fmt::Display for Statistics {
             (self.shared_bytes, "bytes of shared memory"),
             (self.local_bytes, "bytes of local memory"),
             (self.copied_bytes, "bytes of asynchronous copies"),
+            (self.prefetched_bytes, "bytes of bulk prefetches"),
             (self.multiply_adds, "multiply-adds of matrix instructions"),
             (self.shared_passes, "passes over the banks of shared memory"),
             (self.bank_conflicts, "of them by bank conflicts"),
@@ -78,6 +81,7 @@ impl Statistics {
         self.shared_bytes += other.shared_bytes;
         self.local_bytes += other.local_bytes;
         self.copied_bytes += other.copied_bytes;
+        self.prefetched_bytes += other.prefetched_bytes;
         self.multiply_adds += other.multiply_adds;
         self.shared_passes += other.shared_passes;
         self.bank_conflicts += other.bank_conflicts;

@@ -294,7 +294,10 @@ fn descriptor(instruction: &Instruction) -> Vec<Found> {
     for (operand, own) in instruction.operands.iter().enumerate().skip(1) {
         let Some(from) = number(own) else { continue };
         let mut change = |purpose: Purpose, to: u64| {
-            all.push((purpose, Damage::Number { operand, from, to }));
+            // Of a number that is added in 32 bits the rest is nothing.
+            if (from ^ to) & bits(&instruction.opcode) != 0 {
+                all.push((purpose, Damage::Number { operand, from, to }));
+            }
         };
         match instruction.opcode.mnemonic.as_str() {
             "bfe" if operand == 2 => change(Purpose::Descriptor, from.wrapping_add(1)),
@@ -325,6 +328,14 @@ fn descriptor(instruction: &Instruction) -> Vec<Found> {
         }
     }
     all
+}
+
+/// The bits that an instruction has of a number.
+fn bits(opcode: &Opcode) -> u64 {
+    if opcode.has("s32") || opcode.has("u32") || opcode.has("b32") {
+        return u64::from(u32::MAX);
+    }
+    u64::MAX
 }
 
 pub(super) fn is_integer(word: &str) -> bool {

@@ -182,7 +182,9 @@ fn bulk_copies_arrive() {
              {WAIT} {}",
             copy_out(4096, 64)
         );
-        assert!(output(&body, &setup)[..4096] == setup.input[..4096], "{copy}");
+        let (found, statistics) = launch(&body, &setup).unwrap();
+        assert!(found[..4096] == setup.input[..4096], "{copy}");
+        assert_eq!(statistics.prefetched_bytes, 4096 + 32, "{copy}");
     }
     let body = format!(
         "{} @!%first bra END;

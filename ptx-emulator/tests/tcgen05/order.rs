@@ -115,6 +115,42 @@ fn commits_are_fences() {
     Kernel::new(&kernel(&body("", AFTER))).fails(RACE);
 }
 
+/// What a thread commits is complete in order, but nothing orders the arrivals of two commits.
+#[test]
+fn arrivals_of_commits() {
+    let other = COMMIT.replace("[barriers]", "[barriers+8]");
+    let body = kernel(&format!(
+        "{}{}mbarrier.test_wait.parity.shared::cta.b64 %p5, [barriers], 0;
+         selp.u32 %r0, 1, 0, %p5; st.global.b32 [%out], %r0; {}",
+        by_thread(0, &format!("{COPY}{COMMIT}{COPY}{other}")),
+        wait(1),
+        wait(0)
+    ));
+    let has_come = |seed| Kernel { seed, ..Kernel::new(&body) }.run()[0] == 1;
+    let come = (0..64).filter(|seed| has_come(*seed)).count();
+    assert!((8..64).contains(&come), "the first of two arrivals came first in {come} of 64 runs");
+
+    // Another block must stay until what is to arrive there has come.
+    let both = format!(
+        "mov.u16 %h1, 3; {}",
+        COMMIT
+            .replace(".shared::cluster.b64", ".shared::cluster.multicast::cluster.b64")
+            .replace("[barriers]", "[barriers], %h1")
+    );
+    let body = |end: &str| {
+        let commit = by_thread(0, &format!("setp.ne.u32 %p4, %rank, 0; @%p4 bra AFTER0; {both}"));
+        let meet = "barrier.cluster.arrive; barrier.cluster.wait;";
+        format!("{meet} {commit} {meet} {end}")
+    };
+    let waiting = body(&wait(0));
+    let launch = |body: &str, seed| Kernel { blocks: 2, seed, ..Kernel::new(body) }.try_run();
+    assert!((0..16).all(|seed| launch(&waiting, seed).is_ok()), "{waiting}");
+    let leaving = body("");
+    let report = (0..16).find_map(|seed| launch(&leaving, seed).err()).expect("a report");
+    let text = report.to_string();
+    assert!(text.contains("a tcgen05.commit is to arrive on it: its block has exited"), "{text}");
+}
+
 /// Relaxed arrivals are enough between the fences.
 #[test]
 fn relaxed_arrivals() {

@@ -201,7 +201,7 @@ fn reports() {
         let text = format!(
             "{LOADED}{before} bar.sync 0;
              setp.ne.u32 %p4, %thread, 0; @%p4 bra AGAIN; {after}
-             {mma} {} AGAIN: {}",
+             {mma} {} AGAIN: {}{LOADED}",
             COMMIT.replace("[barriers]", "[barriers+8]"),
             wait(1)
         );

@@ -248,7 +248,10 @@ fn targets(own: &BulkTarget, context: &mut Context<'_>) -> Outcome<Vec<(usize, T
 pub(super) fn prefetch(own: &Prefetch, context: &mut Context<'_>) -> Outcome {
     match own {
         Prefetch::Tensor(operand) => {
-            TensorBox::of_lanes(operand, context, Direction::Load).map(drop)
+            for (_, own) in TensorBox::of_lanes(operand, context, Direction::Load)? {
+                context.grid.statistics.prefetched_bytes += u64::from(own.geometry.bytes());
+            }
+            Ok(())
         }
         Prefetch::Global(address, size) => {
             let addresses = addresses(*address, context);
@@ -257,6 +260,7 @@ pub(super) fn prefetch(own: &Prefetch, context: &mut Context<'_>) -> Outcome {
                 check_size(lane, sizes[lane])?;
                 check_alignment("bulk prefetch", "global", addresses[lane], UNIT.into())
                     .map_err(|kind| Fault::at_lane(lane, kind))?;
+                context.grid.statistics.prefetched_bytes += u64::from(sizes[lane]);
             }
             Ok(())
         }

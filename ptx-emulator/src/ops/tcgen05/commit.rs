@@ -28,6 +28,8 @@ pub(super) struct Arrival {
     /// Offset of the mbarrier in each block.
     offset: u32,
     ranks: u32,
+    /// Turns that it comes late.
+    pub(super) lag: u64,
     /// What the thread knew when it issued what is committed.
     pub(super) before: Option<AsyncOrigin>,
 }
@@ -50,7 +52,7 @@ pub(super) fn issue(own: &Commit, context: &mut Context<'_>) -> Outcome {
             let found = context.cluster.blocks[rank].mbarriers.get(place.offset).map(drop);
             found.map_err(|problem| complaint(lane, place, &problem))?;
         }
-        let arrival = Arrival { offset: place.offset, ranks, before: None };
+        let arrival = Arrival { offset: place.offset, ranks, lag: 0, before: None };
         enqueue(context, lane, Work::Commit(Box::new(arrival)));
     }
     Ok(())
@@ -84,7 +86,8 @@ impl Arrival {
             let Some(block) = cluster.blocks.get_mut(rank) else { continue };
             let place = SharedPlace { rank, offset: self.offset };
             if block.live_threads == 0 {
-                // Nobody is left who could wait for a barrier of its own block.
+                // Compilers let a block end before its own commits have arrived: what they commit is
+                // complete with what was waited for.
                 if rank == task.issuer.rank {
                     continue;
                 }

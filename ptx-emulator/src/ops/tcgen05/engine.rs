@@ -140,6 +140,8 @@ struct Stream {
 pub(crate) struct Engine {
     transfers: Vec<Pending>,
     streams: Vec<Stream>,
+    /// Arrivals of commits whose operations are complete, in no order.
+    arrivals: Vec<Queued>,
     /// Nothing is due before.
     earliest: Option<u64>,
 }
@@ -151,6 +153,17 @@ fn delay(random: &mut Random) -> u64 {
         0..8 => random.below(8),
         8..15 => random.below(64),
         _ => random.below(512),
+    }
+}
+
+/// How many turns a commit's arrival takes when its operations are complete: mostly none, sometimes
+/// so many that later ones overtake it or all else comes to rest. The PTX manual orders the arrivals
+/// of two commits as little as it says when they come.
+fn lag(random: &mut Random) -> u64 {
+    match random.below(16) {
+        0..12 => 0,
+        12..15 => random.below(256),
+        _ => 1 << 16,
     }
 }
 
@@ -167,7 +180,8 @@ impl Engine {
     fn update(&mut self) {
         let transfers = self.transfers.iter().map(|own| own.due);
         let queues = self.streams.iter().filter_map(|own| Some(own.queue.front()?.due));
-        self.earliest = transfers.chain(queues).min();
+        let arrivals = self.arrivals.iter().map(|own| own.due);
+        self.earliest = transfers.chain(queues).chain(arrivals).min();
     }
 
     /// A warp issues a transfer.
@@ -248,6 +262,7 @@ pub(super) fn issue(context: &mut Context<'_>, lane: usize, work: Work) {
     let mut work = work;
     match &mut work {
         Work::Commit(own) => {
+            own.lag = lag(&mut context.grid.random);
             own.before.clone_from(&stream.last);
             stream.commits = clock;
         }
@@ -298,10 +313,22 @@ pub(crate) fn perform_due(
             queue.front().filter(|own| own.due <= now)?;
             queue.pop_front()
         };
-        while let Some(Queued { task, work, .. }) = next(cluster) {
-            work.perform(&task, cluster, grid).map_err(|fault| task.issuer.fault(fault))?;
+        while let Some(mut own) = next(cluster) {
             moved = true;
+            if let Work::Commit(arrival) = &own.work {
+                own.due += arrival.lag;
+                cluster.tensor.arrivals.push(own);
+                continue;
+            }
+            let Queued { task, work, .. } = own;
+            work.perform(&task, cluster, grid).map_err(|fault| task.issuer.fault(fault))?;
         }
+    }
+    let now = grid.now;
+    let due: Vec<_> = cluster.tensor.arrivals.extract_if(.., |own| own.due <= now).collect();
+    for Queued { task, work, .. } in due {
+        moved = true;
+        work.perform(&task, cluster, grid).map_err(|fault| task.issuer.fault(fault))?;
     }
     cluster.tensor.update();
     grid.progress += u64::from(moved);
