@@ -14,9 +14,9 @@ use super::super::epilogue::{CHUNK, Chunk, Epilogue, Row};
 use super::super::scheduler::Work;
 use super::super::shape::{CONSUMERS, TILE_N, WARPGROUP};
 use super::super::task::Task;
-use super::ring::{STAGING, Sums, Tasks};
+use super::ring::{Sums, Tasks};
 use super::schedule::Schedule;
-use super::staging::Staging;
+use super::staging::{Staging, Turn, finish_copies};
 use crate::abi::{GemmArgs, SM100_D_BOX_ROWS};
 use crate::table::Table;
 
@@ -40,26 +40,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// The boxes of the warp.
-    ///
-    /// # Safety
-    ///
-    /// As [`Staging::new`].
-    #[inline(always)]
-    pub unsafe fn staging<'a, S: Schedule>(
-        &self,
-        args: &GemmArgs,
-        d_map: u64,
-        shared: u32,
-        epilogue: &'a Epilogue,
-        lane: u32,
-    ) -> Staging<'a> {
-        let map_row = if S::RAGGED_REDUCTION { self.work.group * args.m } else { self.token };
-        let boxes = shared + STAGING;
-        // SAFETY: handed to the caller.
-        unsafe { Staging::new(boxes, args, d_map, map_row, epilogue, lane, self.live_rows) }
-    }
-
     /// The two rows that a lane has sums of, in the upper (`half` 0) or lower fragments.
     ///
     /// # Safety
@@ -101,15 +81,16 @@ pub unsafe fn finish<S: Schedule, E: MatrixElement, G: Group>(
         let memory = memory.lanes(32 * quarter).columns(COLUMNS * index);
         let mut tasks = Tasks::new(shared);
         let mut sums = Sums::new(shared);
+        let mut turn = Turn::default();
         while let Some(Task { work, stages, token, tokens }) = tasks.next() {
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
             let (row, column) = (work.row + 32 * quarter, work.column + COLUMNS * index);
             let place = Place { work, token, live_rows, row, column };
             let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
-            let mut staging = place.staging::<S>(args, d_map, shared, &epilogue, lane);
+            let mut staging =
+                Staging::<S>::new(args, d_map, shared, &place, &epilogue, lane, &mut turn);
             let is_plain = epilogue.is_plain() && E::is_plain_kind(epilogue.kind());
             let end = epilogue.n.min(place.column + COLUMNS);
-            Staging::finish();
             if stages != 0 {
                 sums.full().wait(sums.parity());
                 fence_after();
@@ -140,7 +121,7 @@ pub unsafe fn finish<S: Schedule, E: MatrixElement, G: Group>(
                 sums.advance();
             }
         }
-        Staging::finish();
+        finish_copies();
     }
 }
 

@@ -23,7 +23,7 @@ use super::super::task::Task;
 use super::finish::{COLUMNS, FRAGMENT_ROWS, Place, give_back};
 use super::ring::{Stages, Sums, Tasks};
 use super::schedule::Schedule;
-use super::staging::Staging;
+use super::staging::{Staging, Turn, finish_copies};
 use crate::abi::SM100_D_BOX_ROWS;
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::table::Table;
@@ -56,6 +56,7 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
         let mut tasks = Tasks::new(shared);
         let mut ring = Stages::<S, G>::new(shared);
         let mut products = Sums::new(shared);
+        let mut turn = Turn::default();
         while let Some(Task { work, stages, token, tokens }) = tasks.next() {
             let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { tokens };
             let column = work.column + COLUMNS * index;
@@ -105,14 +106,15 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
             let (row, column) = (opaque(work.row) + 32 * quarter, opaque(column));
             let place = Place { work: Work { group, ..work }, token, live_rows, row, column };
             let epilogue = Epilogue::new(gemm, table, group, false);
-            let mut staging = place.staging::<S>(gemm, d_map, shared, &epilogue, lane);
+            let mut staging =
+                Staging::<S>::new(gemm, d_map, shared, &place, &epilogue, lane, &mut turn);
             if epilogue.is_plain() && E::is_plain_kind(epilogue.kind()) {
-                store_plain::<E>(&mut staging, &epilogue, &place, &sums);
+                store_plain::<S, E>(&mut staging, &epilogue, &place, &sums);
             } else {
                 store(&epilogue, lane, &place, sums);
             }
         }
-        Staging::finish();
+        finish_copies();
     }
 }
 
@@ -150,15 +152,14 @@ unsafe fn promote_half<B: Scales>(
 
 /// Stores 32 × 128 sums of a plain output, straight: registers have no index at run time.
 #[inline(always)]
-unsafe fn store_plain<E: MatrixElement>(
-    staging: &mut Staging<'_>,
+unsafe fn store_plain<S: Schedule, E: MatrixElement>(
+    staging: &mut Staging<'_, S>,
     epilogue: &Epilogue,
     place: &Place,
     [upper, lower]: &[[f32; 64]; 2],
 ) {
     let kind = E::plain_kind(epilogue.kind());
     let (alpha, column) = (epilogue.alpha(), place.column);
-    Staging::finish();
     // SAFETY: in `promote`.
     unsafe {
         let row = place.row;

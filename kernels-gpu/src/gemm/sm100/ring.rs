@@ -229,13 +229,17 @@ impl<S: Schedule, G: Group> Stages<S, G> {
         self.place.advance(const { Rooms::of::<S, G>().stages });
     }
 
-    /// Waits until all stages have been multiplied: before the block ends, since each is reported.
+    /// Waits until all stages have been reported to this block, before it ends, if another one
+    /// reports them. Its own thread's are complete in order, and the last is waited for with the sums.
     ///
     /// # Safety
     ///
     /// As [`Stages::wait_empty`].
     #[inline(always)]
     pub unsafe fn drain(&mut self) {
+        if G::BLOCKS == 1 {
+            return;
+        }
         for _ in 0..const { Rooms::of::<S, G>().stages } {
             // SAFETY: handed to the caller.
             unsafe { self.wait_empty() };
@@ -374,21 +378,6 @@ impl Slots {
     #[inline(always)]
     pub fn advance(&mut self) {
         self.place.advance(Self::COUNT);
-    }
-
-    /// Waits until all products have read their scales: before the block ends, since that is
-    /// reported.
-    ///
-    /// # Safety
-    ///
-    /// As [`Slots::wait_empty`].
-    #[inline(always)]
-    pub unsafe fn drain(&mut self) {
-        for _ in 0..Self::COUNT {
-            // SAFETY: handed to the caller.
-            unsafe { self.wait_empty() };
-            self.advance();
-        }
     }
 }
 

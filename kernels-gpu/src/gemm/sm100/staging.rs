@@ -10,6 +10,8 @@
 //! A box is one atom of the 128-byte swizzle: chunk `c` of row `r` lies at chunk `c ^ r`, so `stmatrix`
 //! and the threads' loads of rows have no bank conflicts.
 
+use core::marker::PhantomData;
+
 use ptx_std::memory::{load_shared_u32x4, store_u32x4_if};
 use ptx_std::mma::store_matrix_x4;
 use ptx_std::sync::{fence_async_shared, warp_barrier};
@@ -19,6 +21,9 @@ use ptx_std::tma::{commit_group, store_2d, wait_group_read};
 use super::super::element::Kind;
 use super::super::epilogue::Epilogue;
 use super::super::shape::{CONSUMER_WARPS, ROW_BYTES, WARPGROUP};
+use super::finish::Place;
+use super::ring::STAGING;
+use super::schedule::Schedule;
 use crate::abi::{GemmArgs, SM100_D_BOX_ROWS};
 
 /// Bytes of a box.
@@ -30,60 +35,60 @@ const WARP_BYTES: u32 = BOXES * BOX_BYTES;
 /// Bytes of all warps that finish tiles.
 pub const STAGING_BYTES: u32 = CONSUMER_WARPS * WARP_BYTES;
 
+/// Which of a warp's boxes is written next. It lasts from tile to tile, as copies do.
+#[derive(Default)]
+pub struct Turn {
+    /// Bytes of the boxes before it.
+    offset: u32,
+}
+
 /// A warp's boxes, and where a tile of one group goes.
-pub struct Staging<'a> {
+pub struct Staging<'a, S> {
     epilogue: &'a Epilogue,
+    turn: &'a mut Turn,
     lane: u32,
     /// Rows of the group's output.
     live_rows: u32,
     /// Address of the first box.
     first: u32,
-    /// Address of the box that is written next.
-    next: u32,
     /// Generic address of the output's tensor map; 0: none.
     map: u64,
     /// Rows of the output before the group, as the map counts.
     map_row: u32,
+    schedule: PhantomData<S>,
 }
 
-impl<'a> Staging<'a> {
-    /// This warp's of the boxes at `boxes` in shared memory, for a tile of a group whose output has
-    /// `live_rows`, the first of them row `map_row` of the map. `map` is the generic address of the
-    /// argument's map of the output.
+impl<'a, S: Schedule> Staging<'a, S> {
+    /// This warp's of the boxes in the shared memory at `shared`, for the tile at `place`. `map` is
+    /// the generic address of the argument's map of the output.
     ///
     /// # Safety
     ///
-    /// The whole warp calls it together. If the argument says that there is a map, it is one of the
-    /// output in such boxes. The other functions rely on it.
+    /// The whole warp calls it together, with the one turn that it has. If the argument says that
+    /// there is a map, it is one of the output in such boxes. Where groups are along the reduction,
+    /// the output's rows are a multiple of eight. The other functions rely on it.
     #[inline(always)]
     pub unsafe fn new(
-        boxes: u32,
         args: &GemmArgs,
         map: u64,
-        map_row: u32,
+        shared: u32,
+        place: &Place,
         epilogue: &'a Epilogue,
         lane: u32,
-        live_rows: u32,
+        turn: &'a mut Turn,
     ) -> Self {
         // SAFETY: the caller brings the whole warp.
         let warp = unsafe { warp_index() } - WARPGROUP / 32;
-        let first = boxes + warp * WARP_BYTES;
         Self {
             epilogue,
+            turn,
             lane,
-            live_rows,
-            first,
-            next: first,
+            live_rows: place.live_rows,
+            first: shared + STAGING + warp * WARP_BYTES,
             map: if args.has_d_map != 0 { map } else { 0 },
-            map_row,
+            map_row: if S::RAGGED_REDUCTION { place.work.group * args.m } else { place.token },
+            schedule: PhantomData,
         }
-    }
-
-    /// Waits until no copy reads the boxes any more: before the first box of a tile, from which on
-    /// the groups of copies are counted, and before the block ends.
-    #[inline(always)]
-    pub fn finish() {
-        wait_group_read::<0>();
     }
 
     /// Stores 8 rows × 64 columns of the 16-bit kind `kind`, `alpha · sum`: of the fragments from
@@ -91,7 +96,7 @@ impl<'a> Staging<'a> {
     ///
     /// # Safety
     ///
-    /// The whole warp calls it together, after [`Staging::finish`]. The elements from `row` and
+    /// The whole warp calls it together. The elements from `row` and
     /// `column` on belong to it, as far as they are in live rows and in columns below `n`, a multiple
     /// of eight. D is aligned to 16 bytes; the output is plain.
     #[inline(always)]
@@ -131,9 +136,9 @@ impl<'a> Staging<'a> {
     /// The next box, when it is free. The group of every box is committed, whoever stored it.
     #[inline(always)]
     unsafe fn take(&mut self) -> u32 {
-        let address = self.next;
-        let after = address + BOX_BYTES;
-        self.next = if after == self.first + WARP_BYTES { self.first } else { after };
+        let address = self.first + self.turn.offset;
+        let after = self.turn.offset + BOX_BYTES;
+        self.turn.offset = if after == WARP_BYTES { 0 } else { after };
         wait_group_read::<{ BOXES - 1 }>();
         // SAFETY: the caller brings the whole warp.
         unsafe { warp_barrier() };
@@ -149,7 +154,13 @@ impl<'a> Staging<'a> {
     /// Whether a tensor copy stores the box at `row`: it has the group's rows alone.
     #[inline(always)]
     fn takes_copy(&self, row: u32) -> bool {
-        self.map != 0 && row + SM100_D_BOX_ROWS <= self.live_rows
+        self.map != 0 && (S::RAGGED_REDUCTION || row + SM100_D_BOX_ROWS <= self.live_rows)
+    }
+
+    /// Whether the output has a row of a box that it has. Those of weights are whole.
+    #[inline(always)]
+    fn has_row(&self, row: u32) -> bool {
+        S::RAGGED_REDUCTION || row < self.live_rows
     }
 
     /// Stores the live rows of a box, four at a time, 16 bytes a lane.
@@ -162,13 +173,19 @@ impl<'a> Staging<'a> {
         unsafe {
             while box_row < SM100_D_BOX_ROWS {
                 let words = load_shared_u32x4(address + swizzled(box_row, chunk));
-                let live = self.has(row + box_row, column);
+                let live = self.has_row(row + box_row) && column < self.epilogue.n;
                 let destination = self.epilogue.address(row + box_row, column);
                 store_u32x4_if(live, destination, words);
                 box_row += 4;
             }
         }
     }
+}
+
+/// Waits until no copy reads the warp's boxes any more, before the block ends.
+#[inline(always)]
+pub fn finish_copies() {
+    wait_group_read::<0>();
 }
 
 /// Where 16-byte chunk `chunk` of a box's row lies.

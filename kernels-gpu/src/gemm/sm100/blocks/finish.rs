@@ -12,7 +12,7 @@ use super::super::super::task::Task;
 use super::super::finish::{COLUMNS, FRAGMENT_ROWS, Place, give_back, load};
 use super::super::ring::{SEAM, Sums, Tasks};
 use super::super::schedule::Schedule;
-use super::super::staging::Staging;
+use super::super::staging::{Staging, Turn, finish_copies};
 use crate::abi::{GemmArgs, SM100_D_BOX_ROWS};
 use crate::table::Table;
 
@@ -41,12 +41,14 @@ pub unsafe fn finish_with_seam<S: Schedule, G: Group>(
         let memory = memory.lanes(32 * quarter).columns(COLUMNS * index);
         let mut tasks = Tasks::new(shared);
         let mut sums = Sums::with_seam(shared);
+        let mut turn = Turn::default();
         while let Some(Task { work, stages, token, tokens }) = tasks.next() {
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
             let (row, column) = (work.row + 32 * quarter, work.column + COLUMNS * index);
             let place = Place { work, token, live_rows, row, column };
             let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
-            let mut staging = place.staging::<S>(args, d_map, shared, &epilogue, lane);
+            let mut staging =
+                Staging::<S>::new(args, d_map, shared, &place, &epilogue, lane, &mut turn);
             // FP8 has the same plain outputs as these codes.
             let is_plain = epilogue.is_plain() && E4m3::is_plain_kind(epilogue.kind());
 
@@ -65,7 +67,6 @@ pub unsafe fn finish_with_seam<S: Schedule, G: Group>(
                 give_back::<G>(sums.seam(), lane);
             }
 
-            Staging::finish();
             for half in 0..opaque(2) {
                 let rows = place.rows(&epilogue, lane, half);
                 let mut column = place.column + first;
@@ -101,6 +102,6 @@ pub unsafe fn finish_with_seam<S: Schedule, G: Group>(
                 sums.advance();
             }
         }
-        Staging::finish();
+        finish_copies();
     }
 }

@@ -90,9 +90,6 @@ pub unsafe fn multiply_blocks<S: MxOperands, G: Group>(
                 sums.advance();
             }
         }
-        if elected {
-            slots.drain();
-        }
         warp_barrier();
     }
 }
