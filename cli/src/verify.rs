@@ -1,6 +1,7 @@
 //! `verify`: the conformance cases on the engines present.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,10 +27,40 @@ pub struct VerifyArgs {
     /// Run every case instead of the pairwise selection.
     #[arg(long)]
     full: bool,
+    /// Run a part of the cases, evenly drawn: `3/16` is the third of sixteen, which together are
+    /// all.
+    #[arg(long, value_name = "PART/PARTS", default_value = "1/1")]
+    part: Part,
     /// Which engines: the CPU, the emulated GPU, the GPU (which must be there), or all, as far as
     /// they are there.
     #[arg(long, value_enum, default_value = "auto")]
     device: DeviceChoice,
+}
+
+/// One of several parts of the cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    /// From one on.
+    number: usize,
+    of: usize,
+}
+
+impl Part {
+    fn has(self, case: usize) -> bool {
+        case % self.of + 1 == self.number
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').map(|(number, of)| (number.parse(), of.parse()));
+        match numbers {
+            Some((Ok(number), Ok(of))) if (1..=of).contains(&number) => Ok(Self { number, of }),
+            _ => Err("expected two numbers such as 3/16, the first at most the second".to_owned()),
+        }
+    }
 }
 
 /// What an engine runs.
@@ -80,8 +111,15 @@ pub fn run(args: &VerifyArgs) -> Result<()> {
     let casts = cast_cases().into_iter().map(Check::Cast);
     let low = low_precision_cases().into_iter().map(Check::LowPrecision);
     let cases: Vec<Check> = cases.into_iter().map(Check::Case).chain(casts).chain(low).collect();
+    // A case has the scheduler's seed of its number, whatever the part.
+    let cases: Vec<(usize, Check)> =
+        cases.into_iter().enumerate().filter(|(number, _)| args.part.has(*number)).collect();
     let kind = if args.full { "all" } else { "selected" };
-    println!("{} {kind} cases, seed {SEED}", cases.len());
+    let part = match args.part {
+        Part { of: 1, .. } => String::new(),
+        Part { number, of } => format!(", part {number} of {of}"),
+    };
+    println!("{} of {kind} cases{part}, seed {SEED}", cases.len());
     let mut rows = Vec::new();
     for engine in
         engines_of_every_architecture().iter().filter(|engine| wanted(args.device, engine.name))
@@ -102,7 +140,7 @@ fn wanted(choice: DeviceChoice, engine: &str) -> bool {
     }
 }
 
-fn run_engine(engine: &Engine, cases: &[Check]) -> Row {
+fn run_engine(engine: &Engine, cases: &[(usize, Check)]) -> Row {
     if let Err(reason) = &engine.device {
         let (skipped, reason) = (cases.len(), Some(reason.clone()));
         return Row { engine: engine.name, skipped, reason, ..Row::default() };
@@ -112,7 +150,7 @@ fn run_engine(engine: &Engine, cases: &[Check]) -> Row {
     Row { time: start.elapsed(), ..row }
 }
 
-fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
+fn run_cases(engine: &Engine, cases: &[(usize, Check)]) -> Row {
     let name = engine.name;
     let style = ProgressStyle::with_template("{msg:15} {bar:30} {pos}/{len} {elapsed}, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -120,8 +158,8 @@ fn run_cases(engine: &Engine, cases: &[Check]) -> Row {
     // Most of the time goes to the oracle and to emulation, both on the CPU; every case has a
     // stream of its own.
     let [failed, refused] = [0; 2].map(AtomicUsize::new);
-    cases.par_iter().enumerate().for_each(|(number, case)| {
-        match engine.device_for(number).and_then(|device| case.run(&device)) {
+    cases.par_iter().for_each(|(number, case)| {
+        match engine.device_for(*number).and_then(|device| case.run(&device)) {
             Ok(Outcome::Passed) => {}
             Ok(Outcome::Refused(_)) => {
                 refused.fetch_add(1, Ordering::Relaxed);
@@ -181,6 +219,18 @@ fn judge(choice: DeviceChoice, rows: &[Row]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_the_whole() {
+        let parts = ["1/3", "2/3", "3/3"].map(|text| text.parse::<Part>().expect("a part"));
+        for case in 0..10 {
+            assert_eq!(parts.iter().filter(|part| part.has(case)).count(), 1, "case {case}");
+        }
+        assert!((0..10).all(|case| "1/1".parse::<Part>().expect("a part").has(case)));
+        for wrong in ["0/3", "4/3", "3", "1/0", "a/b", "-1/3"] {
+            assert!(wrong.parse::<Part>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn skipped_and_refused_cases_are_no_passed_cases() {

@@ -101,7 +101,7 @@ pub use crate::tensor::{
 };
 
 #[cfg(feature = "emulator")]
-pub use ptx_emulator::Arch;
+pub use ptx_emulator::{Arch, Statistics};
 
 /// The example of the README is a test, too.
 #[cfg(doctest)]

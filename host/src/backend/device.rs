@@ -65,6 +65,12 @@ pub(crate) trait DeviceBackend: fmt::Debug + Send + Sync {
     fn target(&self) -> Target;
     fn create_queue(&self) -> Result<Arc<dyn Queue>>;
 
+    /// Of emulated GPUs alone.
+    #[cfg(feature = "emulator")]
+    fn statistics(&self) -> Option<ptx_emulator::Statistics> {
+        None
+    }
+
     /// For the engine's own downcast; `None` where the engine needs none.
     fn as_any(&self) -> Option<&dyn std::any::Any> {
         None
@@ -131,6 +137,21 @@ impl Device {
     #[cfg(feature = "emulator")]
     pub fn emulated_with(options: EmulatorOptions) -> Result<Self> {
         Ok(Self(emulated::device(options)?))
+    }
+
+    /// What the launches of an emulated GPU have done so far, as far as they ended well:
+    /// instructions, bytes of every kind of memory, products. None of other devices.
+    ///
+    /// ```
+    /// use grouped_linear::{Arch, Device};
+    /// let device = Device::emulated(Arch::Sm90a)?;
+    /// assert_eq!(device.statistics().map(|own| own.global_bytes), Some(0));
+    /// assert!(Device::cpu().statistics().is_none());
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    #[cfg(feature = "emulator")]
+    pub fn statistics(&self) -> Option<ptx_emulator::Statistics> {
+        self.0.statistics()
     }
 
     /// The first GPU that has tensor-core kernels here, else the CPU.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use grouped_linear_kernels::variants::Kernel;
 use ptx_emulator::{
-    Arch, KernelId, LaunchConfig, LoadError, Machine, ModuleId, Options, SharedModule,
+    Arch, KernelId, LaunchConfig, LoadError, Machine, ModuleId, Options, SharedModule, Statistics,
 };
 
 use super::EmulatorOptions;
@@ -43,6 +43,7 @@ struct Running {
     /// The seed of the next operation.
     seed: u64,
     modules: Vec<(&'static str, ModuleId)>,
+    statistics: Statistics,
     failure: Option<Failure>,
 }
 
@@ -95,7 +96,13 @@ impl Gpu {
             gpu_target: GpuTarget { compute_capability, multiprocessors },
             arch,
             replaced_modules: options.replaced_modules,
-            running: Mutex::new(Running { machine, seed, modules: Vec::new(), failure: None }),
+            running: Mutex::new(Running {
+                machine,
+                seed,
+                modules: Vec::new(),
+                statistics: Statistics::default(),
+                failure: None,
+            }),
             captures: Mutex::default(),
         })
     }
@@ -172,10 +179,19 @@ impl Gpu {
         // The same work twice shall not take the same course twice.
         running.machine.set_seed(running.seed);
         running.seed = running.seed.wrapping_add(SEED_STEP);
-        if let Err(report) = operation.run(&mut running.machine) {
-            running.failure = Some(Failure { work: operation.to_string(), report });
+        match operation.run(&mut running.machine) {
+            Ok(Some(statistics)) => running.statistics.add(&statistics),
+            Ok(None) => {}
+            Err(report) => {
+                running.failure = Some(Failure { work: operation.to_string(), report });
+            }
         }
         Ok(())
+    }
+
+    /// What all launches that ended well have done.
+    pub(super) fn statistics(&self) -> Statistics {
+        lock(&self.running).statistics.clone()
     }
 
     /// The kernel's handle; loads its module unless it is loaded.
@@ -232,7 +248,8 @@ impl Gpu {
 }
 
 impl Operation {
-    fn run(&self, machine: &mut Machine) -> Result<(), String> {
+    /// Does the work; of a launch, what it did.
+    fn run(&self, machine: &mut Machine) -> Result<Option<Statistics>, String> {
         match *self {
             Self::Launch { kernel, id, grid, ref args } => {
                 let config = LaunchConfig {
@@ -241,13 +258,13 @@ impl Operation {
                     cluster: [kernel.cluster, 1, 1],
                     dynamic_shared_bytes: kernel.shared_bytes,
                 };
-                machine.launch(id, &config, args).map(drop).map_err(|error| report(&error))
+                machine.launch(id, &config, args).map(Some).map_err(|error| report(&error))
             }
             Self::Copy { to, from, bytes } => {
-                machine.copy(to, from, bytes).map_err(|error| report(&error))
+                machine.copy(to, from, bytes).map(|()| None).map_err(|error| report(&error))
             }
             Self::Zero { address, bytes } => {
-                machine.fill(address, 0, bytes).map_err(|error| report(&error))
+                machine.fill(address, 0, bytes).map(|()| None).map_err(|error| report(&error))
             }
         }
     }

@@ -24,7 +24,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use ptx_emulator::Arch;
+use ptx_emulator::{Arch, Statistics};
 
 use self::gpu::Gpu;
 use self::queue::EmulatedQueue;
@@ -98,5 +98,9 @@ impl DeviceBackend for EmulatedDevice {
 
     fn create_queue(&self) -> Result<Arc<dyn Queue>> {
         Ok(Arc::new(EmulatedQueue::new(&self.0)?))
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.0.statistics())
     }
 }

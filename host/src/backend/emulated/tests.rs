@@ -89,6 +89,22 @@ fn work_is_done_in_the_order_of_the_calls() -> Result<()> {
 }
 
 #[test]
+fn what_launches_did_is_counted() -> Result<()> {
+    let gpu = gpu();
+    let queue = EmulatedQueue::new(&gpu)?;
+    let memory = holding(&queue, [1; 8])?;
+    for count in 1..3 {
+        store(&queue, memory.address())?;
+        let statistics = gpu.statistics();
+        assert_eq!(statistics.global_bytes, 4 * count);
+        assert_eq!(statistics.instructions["st.global.b32"].threads, count);
+    }
+    store(&queue, 0)?;
+    assert_eq!(gpu.statistics().global_bytes, 8, "of a launch that failed nothing is counted");
+    Ok(())
+}
+
+#[test]
 fn a_failed_kernel_stops_its_device_and_no_other() -> Result<()> {
     let gpu = gpu();
     let (queue, beside) = (EmulatedQueue::new(&gpu)?, EmulatedQueue::new(&gpu)?);
