@@ -27,6 +27,7 @@ mod survivors_blackwell_micro;
 mod survivors_fp8;
 mod survivors_quantizers;
 mod tables;
+mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -137,6 +138,7 @@ struct Tally {
     sites: usize,
     reported: usize,
     wrong: usize,
+    traffic: usize,
     refused: usize,
     listed: usize,
     unlisted: usize,
@@ -269,6 +271,7 @@ fn broken(mutant: &Mutant, tallies: &Mutex<Tallies>) -> Result<Completion, Faile
         (Verdict::Noticed { how, kind }, reason) => {
             match kind {
                 mutant::Kind::Wrong => tally.wrong += 1,
+                mutant::Kind::Traffic => tally.traffic += 1,
                 mutant::Kind::Reported => tally.reported += 1,
                 mutant::Kind::Refused => tally.refused += 1,
             }
@@ -288,23 +291,26 @@ fn print(tallies: &Tallies) {
     if tallies.is_empty() {
         return;
     }
-    println!("| family | kind | mutants | reported | wrong result | refused | harmless | missed |");
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!(
+        "| family | kind | mutants | reported | wrong result | other traffic | refused | harmless | missed |"
+    );
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut sum = Tally::default();
     for ((family, purpose), tally) in tallies {
-        let Tally { sites, reported, wrong, refused, listed, unlisted } = *tally;
+        let Tally { sites, reported, wrong, traffic, refused, listed, unlisted } = *tally;
         println!(
-            "| {family} | {purpose} | {sites} | {reported} | {wrong} | {refused} | {listed} | \
-             {unlisted} |"
+            "| {family} | {purpose} | {sites} | {reported} | {wrong} | {traffic} | {refused} | \
+             {listed} | {unlisted} |"
         );
         sum.sites += sites;
         sum.reported += reported;
         sum.wrong += wrong;
+        sum.traffic += traffic;
         sum.refused += refused;
         sum.listed += listed;
         sum.unlisted += unlisted;
     }
-    let noticed = sum.reported + sum.wrong + sum.refused;
+    let noticed = sum.reported + sum.wrong + sum.traffic + sum.refused;
     println!(
         "{noticed} of {} mutants were noticed ({:.1} %), {} are listed as harmless, {} were missed",
         sum.sites,

@@ -8,11 +8,12 @@ use ptx_emulator::module::{Instruction, Opcode};
 use ptx_emulator::mutation::{Purpose, Site};
 
 use crate::companions::only;
-use crate::scenarios::of_kernel;
+use crate::scenarios::{Scenario, of_kernel};
 use crate::survivors::SURVIVORS;
 use crate::survivors_blackwell;
 use crate::survivors_fp8::FP8_PRODUCTS;
 use crate::survivors_quantizers::QUANTIZERS;
+use crate::traffic::{self, Traffic};
 
 /// Seeds of the scheduler.
 pub const SEEDS: &[u64] = &[1, 2, 3, 4, 5];
@@ -36,6 +37,8 @@ pub enum Kind {
     Reported,
     /// The comparison with what is right.
     Wrong,
+    /// The comparison with what the unbroken kernel moves; the result is right.
+    Traffic,
     /// The loader.
     Refused,
 }
@@ -104,16 +107,36 @@ impl Family {
             return Err(format!("there are no scenarios for `{kernel}`"));
         }
         for &seed in seeds {
-            for scenario in &scenarios {
+            for (number, scenario) in scenarios.iter().enumerate() {
                 let outcome = scenario.run([self.name, kernel], &text, seed);
-                if let Err(text) = outcome {
-                    let kind = kind_of(&text);
+                let noticed = match outcome {
+                    Err(text) => Some((kind_of(&text), text)),
+                    Ok(Some(traffic)) if traffic::is_compared(kernel) => {
+                        let expected = self.traffic(kernel, (number, scenario))?;
+                        let differs = expected.filter(|own| *own != traffic);
+                        differs.map(|own| (Kind::Traffic, format!("{traffic}; unbroken: {own}")))
+                    }
+                    Ok(_) => None,
+                };
+                if let Some((kind, text)) = noticed {
                     let how = format!("seed {seed}, {scenario:?}: {text}");
                     return Ok(Verdict::Noticed { how, kind });
                 }
             }
         }
         Ok(Verdict::Silent)
+    }
+
+    /// What the unbroken kernel moves in one of its scenarios.
+    fn traffic(
+        &self,
+        kernel: &str,
+        (number, scenario): (usize, &Scenario),
+    ) -> Result<Option<Traffic>, String> {
+        traffic::expected(kernel, number, || {
+            let text = only(kernel, &self.module).to_string();
+            scenario.run([self.name, kernel], &text, SEEDS[0])
+        })
     }
 }
 

@@ -64,6 +64,7 @@ fn arranged(base: ProductCase) -> Vec<ProductCase> {
         all.extend([
             ProductCase { output: F32, factors: (-0.75, 0.0), bias, ..own },
             ProductCase { output: F16, factors: (0.5, 1.0), ..own },
+            ProductCase { output: F32, factors: (0.5, 1.0), ..own },
             ProductCase { output: Bf16, factors: (1.0, 1.0), bias, ..own },
         ]);
     }
@@ -73,7 +74,8 @@ fn arranged(base: ProductCase) -> Vec<ProductCase> {
     if reduction {
         // Without a map of the output, threads store its boxes.
         let discrete = ProductCase { weights: Layout::Discrete, ..rows(&[129, 0, 65]) };
-        all.push(sized(discrete, [0, 144, 272]));
+        // The last columns end in the first box of a row, and in the second.
+        all.extend([272, 368].map(|columns| sized(discrete, [0, 144, columns])));
     } else {
         let dgrad = ProductCase { pass: Pass::Dgrad, ..rows(&[129, 0, 65]) };
         all.push(sized(dgrad, [272, 0, 144]));

@@ -20,6 +20,7 @@ use crate::padding::Padded;
 use crate::scaling::Scaling;
 use crate::segments;
 use crate::tables::Tables;
+use crate::traffic::Traffic;
 
 use DType::{Bf16, F16, F32};
 use Operation::{Dbias, Dgrad, Dscales, Fprop, Wgrad};
@@ -55,11 +56,17 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Runs it with the text of a module that has this kernel, under a seed of the scheduler.
+    /// Runs it with the text of a module that has this kernel, under a seed of the scheduler. Gives
+    /// what its launches moved, if the library launched them.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub fn run(&self, [module, kernel]: [&str; 2], text: &str, seed: u64) -> Result<(), String> {
+    pub fn run(
+        &self,
+        [module, kernel]: [&str; 2],
+        text: &str,
+        seed: u64,
+    ) -> Result<Option<Traffic>, String> {
         let device = || {
             let mut options = EmulatorOptions::new(blackwell::architecture(kernel));
             options.seed = seed;
@@ -69,17 +76,22 @@ impl Scenario {
             options.replaced_modules.extend_from_slice(companions::beside(module));
             Device::emulated_with(options).map_err(|error| error.to_string())
         };
+        let run = |act: &dyn Fn(&Device) -> Result<(), String>| {
+            let device = device()?;
+            act(&device)?;
+            Ok(device.statistics().as_ref().map(Traffic::from))
+        };
         match self {
-            Self::Case(case) => passed(run_case_once(case, &device()?)?),
-            Self::Cast(case) => run_cast(case, &device()?),
-            Self::LowPrecision(case) => passed(run_low_precision(case, &device()?)?),
-            Self::Padded(padded) => padded.run(&device()?),
-            Self::Scaling(scaling) => scaling.run(&device()?),
-            Self::Bad(bad) => bad.run(&device()?),
-            Self::Segments(blocks) => segments::run(text, seed, *blocks),
-            Self::BiasedFp8(biased) => biased.run(text, seed),
-            Self::Biased(biased) => biased.run(text, seed),
-            Self::Tables(tables) => tables.run(text, seed),
+            Self::Case(case) => run(&|device| passed(run_case_once(case, device)?)),
+            Self::Cast(case) => run(&|device| run_cast(case, device)),
+            Self::LowPrecision(case) => run(&|device| passed(run_low_precision(case, device)?)),
+            Self::Padded(padded) => run(&|device| padded.run(device)),
+            Self::Scaling(scaling) => run(&|device| scaling.run(device)),
+            Self::Bad(bad) => run(&|device| bad.run(device)),
+            Self::Segments(blocks) => segments::run(text, seed, *blocks).map(|()| None),
+            Self::BiasedFp8(biased) => biased.run(text, seed).map(|()| None),
+            Self::Biased(biased) => biased.run(text, seed).map(|()| None),
+            Self::Tables(tables) => tables.run(text, seed).map(|()| None),
         }
     }
 
