@@ -130,6 +130,22 @@ fn arrivals_of_commits() {
     let come = (0..64).filter(|seed| has_come(*seed)).count();
     assert!((8..64).contains(&come), "the first of two arrivals came first in {come} of 64 runs");
 
+    // A barrier of the block's own may end when what it committed is complete. What is not complete by
+    // then arrives at none.
+    let end = "setp.ne.u32 %p3, %thread, 0; @%p3 bra ENDED;
+               mbarrier.inval.shared::cta.b64 [barriers];
+               mov.u32 %r0, 500; MORE: sub.u32 %r0, %r0, 1;
+               setp.ne.u32 %p3, %r0, 0; @%p3 bra MORE; ENDED:";
+    let run = |body: &str, seed| Kernel { seed, ..Kernel::new(body) }.try_run();
+    let commits = by_thread(0, &format!("{COPY}{COMMIT}{COPY}{other}"));
+    let complete = kernel(&format!("{commits}{}{end}", wait(1)));
+    for seed in 0..64 {
+        run(&complete, seed).unwrap_or_else(|report| panic!("seed {seed}: {report}"));
+    }
+    let early = kernel(&format!("{commits}{end}{}", wait(1)));
+    let report = (0..64).find_map(|seed| run(&early, seed).err()).expect("a report").to_string();
+    assert!(report.contains("a tcgen05.commit is to arrive on it: not initialised"), "{report}");
+
     // Another block must stay until what is to arrive there has come.
     let both = format!(
         "mov.u16 %h1, 3; {}",

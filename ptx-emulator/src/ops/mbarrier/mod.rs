@@ -201,6 +201,7 @@ fn invalidate(location: Location, context: &mut Context<'_>) -> Outcome {
         let Some(place) = places[lane] else { continue };
         let done = context.cluster.blocks[place.rank].mbarriers.invalidate(place.offset);
         done.map_err(|problem| fault(lane, place, &problem))?;
+        context.cluster.tensor.end_barrier(place.rank, place.offset);
     }
     Ok(())
 }

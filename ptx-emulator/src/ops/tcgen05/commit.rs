@@ -80,6 +80,13 @@ fn check_ranks(context: &Context<'_>, lane: usize, mask: u32) -> Outcome<u32> {
 }
 
 impl Arrival {
+    /// The mbarrier at `offset` of block `rank` ends, and with it the arrival there.
+    pub(super) fn forget(&mut self, rank: usize, offset: u32) {
+        if self.offset == offset {
+            self.ranks &= !(1 << rank);
+        }
+    }
+
     pub(super) fn perform(&self, task: &Task, cluster: &mut Cluster) -> Outcome {
         let lane = task.issuer.lanes.trailing_zeros() as usize & 31;
         for rank in lanes(self.ranks) {

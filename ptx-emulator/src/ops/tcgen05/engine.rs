@@ -199,6 +199,16 @@ impl Engine {
         transfer.or_else(|| queued.map(|own| (own.work.name(), own.task.issuer.line)))
     }
 
+    /// The mbarrier at `offset` of block `rank` ends. What the block has committed to it and is
+    /// complete has arrived by then: compilers end mbarriers so, and blocks.
+    pub(crate) fn end_barrier(&mut self, rank: usize, offset: u32) {
+        for Queued { task, work, .. } in &mut self.arrivals {
+            if let (Work::Commit(arrival), true) = (work, task.issuer.rank == rank) {
+                arrival.forget(rank, offset);
+            }
+        }
+    }
+
     fn stream(&mut self, warp: WarpId, lanes: u32) -> &mut Stream {
         let found = self.streams.iter().position(|own| own.warp == warp && own.lanes == lanes);
         let index = found.unwrap_or_else(|| {
