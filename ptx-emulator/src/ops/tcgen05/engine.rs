@@ -156,13 +156,13 @@ fn delay(random: &mut Random) -> u64 {
     }
 }
 
-/// How many turns a commit's arrival takes when its operations are complete: mostly none, sometimes
+/// How many turns a commit's arrival takes when its operations are complete: often none, sometimes
 /// so many that later ones overtake it or all else comes to rest. The PTX manual orders the arrivals
 /// of two commits as little as it says when they come.
 fn lag(random: &mut Random) -> u64 {
     match random.below(16) {
-        0..12 => 0,
-        12..15 => random.below(256),
+        0..8 => 0,
+        8..12 => random.below(256),
         _ => 1 << 16,
     }
 }
