@@ -1,6 +1,5 @@
-//! The grouped GEMMs, launched without the library: with a bias of every type, which the library
-//! gives to fprop only and that of two types (the kernels share their epilogue, so all can add one),
-//! and with a factor for each token row.
+//! The grouped GEMMs, launched without the library: with a bias of every type where the kernel takes one
+//! (the library gives it to fprop only, and of two types), and with a factor for each token row.
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, GroupTable, Pass, TensorMap};
@@ -39,8 +38,10 @@ pub struct Biased {
     pub role: Role,
     /// The type of the operands.
     pub operands: ElementType,
-    /// The type of the bias; none: the product alone, and nothing of the former output.
+    /// The type of the bias, in a product that may have one.
     pub bias: Option<ElementType>,
+    /// Whether the former output is added.
+    pub accumulates: bool,
     /// Whether token rows have factors. Those of a weight gradient are not read.
     pub row_scaled: bool,
     /// The type of the output.
@@ -199,7 +200,7 @@ impl Biased {
         let mut table = vec![0u8; layout.bytes];
         let mut put = |at: usize, bytes: &[u8]| table[at..at + bytes.len()].copy_from_slice(bytes);
         let ragged = self.pass == Pass::Wgrad;
-        let beta = if self.bias.is_some() { 1f32 } else { 0.0 };
+        let beta = if self.accumulates { 1f32 } else { 0.0 };
         let (mut token, mut tiles) = (0, 0u32);
         for group in 0..=SPLITS.len() {
             put(layout.row_offsets + 8 * group, &(token as u64).to_le_bytes());
@@ -264,8 +265,10 @@ impl Biased {
                 let mut value = alpha * product;
                 if self.bias.is_some() {
                     // The product of whole numbers is exact, so that this is the fused sum.
-                    let bias = number(5, token + row) * number(4, group * columns + column);
-                    value = (value + bias) + former[all.len()];
+                    value += number(5, token + row) * number(4, group * columns + column);
+                }
+                if self.accumulates {
+                    value += former[all.len()];
                 }
                 all.push(value);
             }

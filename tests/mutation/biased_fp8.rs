@@ -30,15 +30,18 @@ pub struct BiasedFp8 {
     pub kernel: &'static Kernel,
     /// Which product it computes.
     product: Fp8Gemm,
-    /// The type of the bias; none: the product alone, and nothing of the former output.
+    /// The type of the bias, in a product that may have one.
     pub bias: Option<ElementType>,
+    /// Whether the former output is added.
+    pub accumulates: bool,
     /// The type of the output.
     pub output: ElementType,
     /// Columns of the output, a multiple of 8.
     pub columns: usize,
 }
 
-/// A bias of each type with an output of each, and outputs of each that are the product alone.
+/// A bias of each type with an output of each, added to the former output, and outputs of each that are
+/// the product alone. Blackwell's gradients of weights have no bias.
 pub fn of_kernel(name: &str) -> impl Iterator<Item = BiasedFp8> {
     let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
     let found = KERNELS.iter().find(|row| row.name == name);
@@ -51,12 +54,15 @@ pub fn of_kernel(name: &str) -> impl Iterator<Item = BiasedFp8> {
     });
     found.into_iter().flat_map(move |(kernel, product)| {
         let with_bias = [24, 88, 152].into_iter().enumerate().map(move |(index, columns)| {
-            let (bias, output) = (Some(types[index]), types[(index + 1) % 3]);
-            BiasedFp8 { kernel, product, bias, output, columns }
+            let takes_bias =
+                product.ragged != Ragged::Reduction || matches!(kernel.role, Role::GemmFp8(_));
+            let bias = takes_bias.then_some(types[index]);
+            let output = types[(index + 1) % 3];
+            BiasedFp8 { kernel, product, bias, accumulates: true, output, columns }
         });
         let plain = types.into_iter().map(move |output| {
-            let (bias, columns) = (None, 40);
-            BiasedFp8 { kernel, product, bias, output, columns }
+            let (bias, accumulates, columns) = (None, false, 40);
+            BiasedFp8 { kernel, product, bias, accumulates, output, columns }
         });
         with_bias.chain(plain)
     })
@@ -235,7 +241,7 @@ impl BiasedFp8 {
         let layout = GroupTable::layout(SPLITS.len() as u32);
         let mut table = vec![0u8; layout.bytes];
         let mut put = |at: usize, bytes: &[u8]| table[at..at + bytes.len()].copy_from_slice(bytes);
-        let beta = if self.bias.is_some() { 1f32 } else { 0.0 };
+        let beta = if self.accumulates { 1f32 } else { 0.0 };
         let mut tiles = 0u32;
         for group in 0..=SPLITS.len() {
             let row = Self::first_row(group);
@@ -280,8 +286,10 @@ impl BiasedFp8 {
                 let mut value = ALPHA[group] * product;
                 if self.bias.is_some() {
                     // The product of whole numbers is exact, so that this is the fused sum.
-                    let bias = number(5, first + row) * number(4, group * columns + column);
-                    value = (value + bias) + former[all.len()];
+                    value += number(5, first + row) * number(4, group * columns + column);
+                }
+                if self.accumulates {
+                    value += former[all.len()];
                 }
                 all.push(value);
             }

@@ -223,20 +223,23 @@ fn sixteen(role: Role, pass: Pass, operands: ElementType) -> Vec<Scenario> {
     cases.chain(biased(pass, operands, role)).chain(more_blocks).collect()
 }
 
-/// A bias of each type, with an output of each, and outputs of each that are the product alone; both
-/// with factors of rows and without.
+/// A bias of each type, with an output of each, added to the former output, and outputs of each that are
+/// the product alone; both with factors of rows and without. Blackwell's kernels know that gradients
+/// have no bias.
 fn biased(pass: Pass, operands: ElementType, role: Role) -> impl Iterator<Item = Scenario> {
     let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
     let with_bias = [24, 88, 152].into_iter().enumerate().map(move |(index, columns)| {
-        let (bias, output) = (Some(types[index]), types[(index + 1) % 3]);
+        let takes_bias = pass == Pass::Fprop || !matches!(role, Role::GemmSm100(_));
+        let (bias, output) = (takes_bias.then_some(types[index]), types[(index + 1) % 3]);
         let row_scaled = index != 1;
-        Biased { pass, role, operands, bias, row_scaled, output, columns }
+        Biased { pass, role, operands, bias, accumulates: true, row_scaled, output, columns }
     });
     let plain = types.into_iter().map(move |output| Biased {
         pass,
         role,
         operands,
         bias: None,
+        accumulates: false,
         row_scaled: true,
         output,
         columns: 40,

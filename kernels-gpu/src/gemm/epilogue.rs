@@ -27,6 +27,17 @@ use crate::table::Table;
 /// Columns of a chunk, the unit of [`Epilogue::store_chunk`]: four pairs of fragments.
 pub const CHUNK: u32 = 64;
 
+/// What a kernel knows of its outputs at compile time. Code for what they cannot have is left out.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// Whether there may be a bias.
+    pub bias: bool,
+    /// Whether alpha may have a factor for each row.
+    pub row_scales: bool,
+    /// What the columns are a multiple of: 8, or 32, the half of a chunk.
+    pub column_unit: u32,
+}
+
 /// The epilogue of one group.
 pub struct Epilogue {
     alpha: f32,
@@ -43,34 +54,37 @@ pub struct Epilogue {
     d_kind: Kind,
     /// Columns of the output.
     pub n: u32,
+    /// [`Known::column_unit`].
+    column_unit: u32,
 }
 
 impl Epilogue {
-    /// The epilogue of `group`. Without `has_row_scales`, which is known at compile time wherever
-    /// registers are few, the factors of rows are left out.
+    /// The epilogue of `group`, with what is known of the output.
     ///
     /// # Safety
     ///
-    /// The addresses in `args` are valid for what its fields describe. The other functions rely on
-    /// it.
+    /// The addresses in `args` are valid for what its fields describe, and what is known is so. The
+    /// other functions rely on it.
     #[inline(always)]
-    pub unsafe fn new(args: &GemmArgs, table: &Table, group: u32, has_row_scales: bool) -> Self {
+    pub unsafe fn new(args: &GemmArgs, table: &Table, group: u32, known: Known) -> Self {
         let bias_kind = Kind(args.bias_type);
         // SAFETY: the caller's group is one of the table's.
         unsafe {
-            let bias = if args.bias_array != 0 {
+            let bias = if !known.bias {
+                0
+            } else if args.bias_array != 0 {
                 load_constant_u64(args.bias_array + 8 * u64::from(group))
             } else if args.bias != 0 {
                 args.bias + u64::from(group) * u64::from(args.n) * bias_kind.bytes()
             } else {
                 0
             };
-            let bias_scales = if args.bias_row_scales != 0 {
+            let bias_scales = if known.bias && args.bias_row_scales != 0 {
                 args.bias_row_scales + 4 * table.row_offset(group) as u64
             } else {
                 0
             };
-            let row_scales = if has_row_scales && args.row_scales != 0 {
+            let row_scales = if known.row_scales && args.row_scales != 0 {
                 args.row_scales + 4 * table.row_offset(group) as u64
             } else {
                 0
@@ -86,6 +100,7 @@ impl Epilogue {
                 d: table.d_pointer(group),
                 d_kind: Kind(args.d_type),
                 n: args.n,
+                column_unit: known.column_unit,
             }
         }
     }
@@ -160,7 +175,7 @@ impl Epilogue {
         if self.beta == 0.0 || column >= self.n {
             return nothing;
         }
-        let columns = Columns::new(lane, column, self.n);
+        let columns = Columns::new(lane, column, self);
         let [upper, lower] = rows;
         // SAFETY: only runs inside the output are loaded, of live rows.
         unsafe {
@@ -201,7 +216,7 @@ impl Epilogue {
         former: &Former,
         next_column: u32,
     ) -> Former {
-        let columns = Columns::new(lane, column, self.n);
+        let columns = Columns::new(lane, column, self);
         let [upper, lower] = rows;
         // SAFETY: the caller keeps the contract above; only runs inside the output are loaded and
         // stored, of live rows.
@@ -344,20 +359,24 @@ struct Columns {
     first: u32,
     /// Columns of the output from the first run's fragment on, perhaps none.
     left: u32,
+    /// [`Known::column_unit`].
+    unit: u32,
 }
 
 impl Columns {
     /// The columns of `lane` in the chunk at `column`, as [`gather_run`] gives them out.
     #[inline(always)]
-    fn new(lane: u32, column: u32, n: u32) -> Self {
+    fn new(lane: u32, column: u32, epilogue: &Epilogue) -> Self {
         let fragment = column + 8 * (lane & 1);
-        Self { first: fragment + 2 * (lane & 2), left: n - fragment }
+        let first = fragment + 2 * (lane & 2);
+        Self { first, left: epilogue.n - fragment, unit: epilogue.column_unit }
     }
 
-    /// Whether a run is inside the output, where its fragment is as a whole.
+    /// Whether a run is inside the output, where its fragment is as a whole, and what comes with it.
     #[inline(always)]
     fn inside(&self, run: u32) -> bool {
-        16 * run < self.left
+        let column = 16 * run;
+        column - column % self.unit.max(16) < self.left
     }
 }
 

@@ -3,6 +3,7 @@
 
 use core::marker::PhantomData;
 
+use super::epilogue::Known;
 use super::scales::Scales;
 use crate::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
 
@@ -33,6 +34,49 @@ pub struct Mxfp8<P>(PhantomData<P>);
 /// One of the above, of codes in NVFP4, which all run along the reduction: the weights of dgrad and
 /// both operands of wgrad are transposed in memory.
 pub struct Nvfp4<P>(PhantomData<P>);
+
+/// What the library asks of a product's output, and what it never does.
+pub trait Product {
+    /// What kernels may know of it.
+    const OUTPUT: Known;
+}
+
+impl Product for Fprop {
+    const OUTPUT: Known = Known { bias: true, row_scales: true, column_unit: 8 };
+}
+
+impl Product for Dgrad {
+    const OUTPUT: Known = Known { bias: false, row_scales: true, column_unit: 8 };
+}
+
+impl Product for Wgrad {
+    const OUTPUT: Known = Known { bias: false, row_scales: false, column_unit: 8 };
+}
+
+impl<A, B> Product for Rows<A, B> {
+    const OUTPUT: Known = Known { bias: true, row_scales: false, column_unit: 8 };
+}
+
+impl<A, B> Product for Reduction<A, B> {
+    const OUTPUT: Known = Known { bias: false, row_scales: false, column_unit: 8 };
+}
+
+// Activations alone have factors of rows, and only in NVFP4.
+impl<P: Product> Product for Mxfp8<P> {
+    const OUTPUT: Known = Known { row_scales: false, column_unit: 32, ..P::OUTPUT };
+}
+
+impl Product for Nvfp4<Fprop> {
+    const OUTPUT: Known = Known { column_unit: 32, ..Fprop::OUTPUT };
+}
+
+impl Product for Nvfp4<Dgrad> {
+    const OUTPUT: Known = Mxfp8::<Dgrad>::OUTPUT;
+}
+
+impl Product for Nvfp4<Wgrad> {
+    const OUTPUT: Known = Mxfp8::<Wgrad>::OUTPUT;
+}
 
 /// A product whose operands have scales.
 pub trait Scaled {

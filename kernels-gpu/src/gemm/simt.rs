@@ -22,7 +22,7 @@ use ptx_std::sync::block_barrier;
 use ptx_std::thread::{block_index, grid_blocks, thread_index};
 
 use super::element::Element;
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, Known};
 use super::scheduler::{Scheduler, Work};
 use crate::abi::{GemmArgs, Ragged};
 use crate::table::Table;
@@ -108,8 +108,9 @@ pub unsafe fn run<E: Element>(args: &GemmArgs, _args_address: u64) {
             }
 
             // Finish the tile.
-            let ragged_rows = args.ragged == Ragged::Rows as u32;
-            let epilogue = Epilogue::new(args, &table, work.group, ragged_rows);
+            let row_scales = args.ragged == Ragged::Rows as u32;
+            let known = Known { bias: true, row_scales, column_unit: 8 };
+            let epilogue = Epilogue::new(args, &table, work.group, known);
             finish(&epilogue, &work, m, args.n, &sums);
         }
     }

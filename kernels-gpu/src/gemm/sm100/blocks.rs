@@ -238,7 +238,6 @@ macro_rules! nvfp4 {
 impl Schedule for Nvfp4<Fprop> {
     nvfp4!();
     const RAGGED_REDUCTION: bool = false;
-    const ROW_SCALES: bool = true;
 
     #[inline(always)]
     unsafe fn copy<G: Group>(c: &Copies) {

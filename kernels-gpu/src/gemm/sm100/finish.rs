@@ -86,7 +86,7 @@ pub unsafe fn finish<S: Schedule, E: MatrixElement, G: Group>(
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
             let (row, column) = (work.row + 32 * quarter, work.column + COLUMNS * index);
             let place = Place { work, token, live_rows, row, column };
-            let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
+            let epilogue = Epilogue::new(args, table, work.group, S::OUTPUT);
             let mut staging =
                 Staging::<S>::new(args, d_map, shared, &place, &epilogue, lane, &mut turn);
             let is_plain = epilogue.is_plain() && E::is_plain_kind(epilogue.kind());

@@ -105,7 +105,7 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
             let quarter = opaque(thread_index()) % WARPGROUP / 32;
             let (row, column) = (opaque(work.row) + 32 * quarter, opaque(column));
             let place = Place { work: Work { group, ..work }, token, live_rows, row, column };
-            let epilogue = Epilogue::new(gemm, table, group, false);
+            let epilogue = Epilogue::new(gemm, table, group, S::OUTPUT);
             let mut staging =
                 Staging::<S>::new(gemm, d_map, shared, &place, &epilogue, lane, &mut turn);
             if epilogue.is_plain() && E::is_plain_kind(epilogue.kind()) {

@@ -7,7 +7,7 @@ use ptx_std::tcgen05::{
 };
 use ptx_std::tma::{load_2d, load_2d_pair, load_3d, load_3d_pair};
 
-use super::super::product::{DEPTH, Dgrad, FP8_DEPTH, Fprop, Reduction, Rows, Wgrad};
+use super::super::product::{DEPTH, Dgrad, FP8_DEPTH, Fprop, Product, Reduction, Rows, Wgrad};
 use super::super::scales::{
     A_SCALE_MAP, B_SCALE_MAP, B_SCALES, SCALE_BYTES as SCALE_ROOM, Scales, prefetch_scale_maps,
     scale_bytes, skew,
@@ -101,13 +101,11 @@ impl Copies {
 }
 
 /// How the operands of a pass lie in memory, and what of them a stage has.
-pub trait Schedule {
+pub trait Schedule: Product {
     /// Whether the reduction runs over the rows of the group; else the output's rows do.
     const RAGGED_REDUCTION: bool;
     /// Whether the rows of groups are padded in memory, to multiples of a stage and with zeros.
     const PADDED: bool = false;
-    /// Whether products may have a factor for each token row.
-    const ROW_SCALES: bool = false;
     /// Reduction indices of a stage.
     const DEPTH: u32 = DEPTH;
     /// Reduction indices of one instruction.
@@ -158,7 +156,6 @@ pub trait Operands: Schedule {
 
 impl Schedule for Fprop {
     const RAGGED_REDUCTION: bool = false;
-    const ROW_SCALES: bool = true;
 
     #[inline(always)]
     unsafe fn copy<G: Group>(c: &Copies) {
@@ -190,7 +187,6 @@ impl Operands for Fprop {
 
 impl Schedule for Dgrad {
     const RAGGED_REDUCTION: bool = false;
-    const ROW_SCALES: bool = true;
 
     #[inline(always)]
     unsafe fn copy<G: Group>(c: &Copies) {

@@ -95,7 +95,7 @@ where
 
             // Prepare the epilogue while the last products run.
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { live };
-            let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
+            let epilogue = Epilogue::new(args, table, work.group, S::KNOWN);
             let rows = rows(&epilogue, work.row + 64 * index, live_rows, lane);
             let lends_stages = S::RAGGED_REDUCTION && args.lends_stages != 0;
             // Lent stages bring the former output; nothing is loaded from the last column on.

@@ -4,7 +4,8 @@ use ptx_std::mbarrier::Barrier;
 use ptx_std::tma::{load_2d, load_3d};
 use ptx_std::wgmma::{Descriptor, KMajor, Layout, MnMajor};
 
-use super::super::product::{DEPTH, Dgrad, Fprop, Wgrad};
+use super::super::epilogue::Known;
+use super::super::product::{DEPTH, Dgrad, Fprop, Product, Wgrad};
 use super::super::shape::{BLOCK_BYTES, TILE_M, TILE_N};
 use super::A_BYTES;
 use super::ring::STAGE_BYTES;
@@ -40,7 +41,7 @@ pub struct Copies {
 }
 
 /// How the operands of a pass lie, in memory and in a stage.
-pub trait Schedule {
+pub trait Schedule: Product {
     /// Layout of the left operand in a stage.
     type A: Layout;
     /// Layout of the right operand in a stage.
@@ -49,8 +50,9 @@ pub trait Schedule {
     const RAGGED_REDUCTION: bool;
     /// Whether the rows of groups are padded in memory, to multiples of a stage and with zeros.
     const PADDED: bool = false;
-    /// Whether products may have a factor for each token row.
-    const ROW_SCALES: bool = false;
+    /// What is known of the output. Whether there is a bias is asked in gradients, too: these kernels
+    /// have been measured with the code for it, and not without.
+    const KNOWN: Known = Known { bias: true, ..Self::OUTPUT };
     /// Whether the right operand always has one map, never one for each group.
     const ONE_MAP: bool = false;
     /// Reduction indices of a stage.
@@ -84,7 +86,6 @@ impl Schedule for Fprop {
     type A = KMajor;
     type B = KMajor;
     const RAGGED_REDUCTION: bool = false;
-    const ROW_SCALES: bool = true;
 
     #[inline(always)]
     unsafe fn copy(c: &Copies) {
@@ -110,7 +111,6 @@ impl Schedule for Dgrad {
     type A = KMajor;
     type B = MnMajor;
     const RAGGED_REDUCTION: bool = false;
-    const ROW_SCALES: bool = true;
 
     #[inline(always)]
     unsafe fn copy(c: &Copies) {

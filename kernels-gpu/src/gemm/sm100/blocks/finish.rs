@@ -46,7 +46,7 @@ pub unsafe fn finish_with_seam<S: Schedule, G: Group>(
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
             let (row, column) = (work.row + 32 * quarter, work.column + COLUMNS * index);
             let place = Place { work, token, live_rows, row, column };
-            let epilogue = Epilogue::new(args, table, work.group, S::ROW_SCALES);
+            let epilogue = Epilogue::new(args, table, work.group, S::OUTPUT);
             let mut staging =
                 Staging::<S>::new(args, d_map, shared, &place, &epilogue, lane, &mut turn);
             // FP8 has the same plain outputs as these codes.

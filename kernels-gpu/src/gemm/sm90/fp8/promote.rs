@@ -177,7 +177,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 } else {
                     table.tokens(group)
                 };
-                let epilogue = Epilogue::new(gemm, table, group, false);
+                let epilogue = Epilogue::new(gemm, table, group, S::KNOWN);
                 let target = Target::new(gemm, d_map, map_row, &epilogue, live_rows);
                 let boxes = Boxes::new::<WideBoxes>(shared, lane);
                 let tile = [opaque(work.row), opaque(column)];
