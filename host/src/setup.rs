@@ -2,7 +2,7 @@
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{Operand, Ragged, Scalars, SetupArgs, Status, status};
-use grouped_linear_kernels::variants::{Role, kernel};
+use grouped_linear_kernels::variants::{Fp8Gemm, Role, kernel};
 
 use crate::backend::Launcher;
 use crate::error::{Error, Kind, Result};
@@ -88,6 +88,7 @@ pub(crate) fn prepare(
         }
         _ => return Err(mismatch()),
     };
+    args.workers = workers(launch);
     args.groups = groups as u32;
     args.rows = rows as i64;
     args.split_bytes = splits.bytes_each();
@@ -97,6 +98,16 @@ pub(crate) fn prepare(
     let row = kernel(Role::PointerSetup)
         .ok_or_else(|| Error::unsupported("the kernel table has no pointer_setup"))?;
     launches.push(row, [1, 1], bytes_of(&args))
+}
+
+/// Blocks for which groups are put in order: those of Hopper's gradients of weights, whose kernels read the
+/// order and whose tiles take as long as their group has rows.
+fn workers(launch: &LaunchPlan) -> u32 {
+    launch.kernel.map_or(0, |kernel| match kernel.role {
+        Role::GemmSm90(Pass::Wgrad, _)
+        | Role::GemmFp8(Fp8Gemm { ragged: Ragged::Reduction, .. }) => kernel.grid[0],
+        _ => 0,
+    })
 }
 
 /// What `pointer_setup` found wrong, for whoever synchronises.

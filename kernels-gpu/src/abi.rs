@@ -170,8 +170,11 @@ pub struct SetupArgs {
     pub a_scale_factor: f32,
     /// The same for the right operand.
     pub b_scale_factor: f32,
+    /// Of a ragged reduction: for how many blocks groups are put in order, those with most rows first,
+    /// if a block gets few tiles; 0: groups stay in their own order.
+    pub workers: u32,
     /// Zero; keeps the size a multiple of the alignment.
-    pub reserved: u64,
+    pub reserved: u32,
 }
 
 /// A 128-byte tensor map as the driver encodes it.
@@ -383,8 +386,12 @@ pub struct GroupTable {
     pub alpha: usize,
     /// `f32[groups]`: factor of the former output.
     pub beta: usize,
-    /// `u32[groups + 1]`: output tiles before each group; all zero when the splits are invalid.
+    /// `u32[groups + 1]`: output tiles before each group, in the order below; all zero when the splits
+    /// are invalid.
     pub tile_prefix: usize,
+    /// `u32[groups]`: the groups in the order in which their tiles are numbered, which is their own
+    /// unless the set-up's `workers` say otherwise.
+    pub order: usize,
     /// Size of the table, a multiple of 16.
     pub bytes: usize,
 }
@@ -408,7 +415,8 @@ impl GroupTable {
         let alpha = k + 4 * g;
         let beta = alpha + 4 * g;
         let tile_prefix = beta + 4 * g;
-        let bytes = (tile_prefix + 4 * (g + 1)).next_multiple_of(16);
+        let order = tile_prefix + 4 * (g + 1);
+        let bytes = (order + 4 * g).next_multiple_of(16);
         Self {
             status: 0,
             row_offsets,
@@ -425,6 +433,7 @@ impl GroupTable {
             alpha,
             beta,
             tile_prefix,
+            order,
             bytes,
         }
     }

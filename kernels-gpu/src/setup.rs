@@ -5,16 +5,20 @@
 //! Prefix sums over the block turn their rows and tiles into offsets. Every word of the table is
 //! written at every launch.
 //!
+//! Groups of a ragged reduction, gradients of weights, may be put in order: those with most rows first,
+//! whose tiles take longest. A group whose gradient stays as it was, because it has no rows and beta is
+//! 1, has no tiles.
+//!
 //! Other kernels wait for this one, so it does little: all sums are found at once, with one barrier;
 //! warps without groups leave as soon as they can, which is at once if one warp has all groups.
 
 use ptx_std::hint::opaque;
 use ptx_std::memory::{
     compare_exchange_system_u32, load_constant_f32, load_constant_u32, load_constant_u64,
-    load_shared_u32, load_shared_u64, load_system_u32, shared_base, store_f32, store_shared_u32,
-    store_shared_u64, store_system_release_u32, store_u32, store_u64,
+    load_shared_u32, load_shared_u32x4, load_shared_u64, load_system_u32, shared_base, store_f32,
+    store_shared_u32, store_shared_u64, store_system_release_u32, store_u32, store_u64,
 };
-use ptx_std::sync::{block_barrier, fence_system};
+use ptx_std::sync::{block_barrier, fence_system, warp_barrier};
 use ptx_std::thread::{
     WARP, lane_index, shuffle_index, shuffle_up, thread_index, warp_index, warp_min,
 };
@@ -24,10 +28,21 @@ use crate::abi::{GroupTable, MAX_GROUPS, Operand, Ragged, Scalars, SetupArgs, St
 /// Threads of the block, as the table of kernels says.
 pub const THREADS: u32 = 1024;
 
-/// Dynamic shared memory of the kernel: the [`Sums`] of each warp.
-pub const SHARED_BYTES: u32 = Sums::BYTES * WARP;
+/// The most groups that are put in order.
+const ORDERED_GROUPS: u32 = 256;
+
+/// Tiles of a block from which on its groups stay in their own order. What a long tile at the end costs is
+/// little then, and long and short ones side by side use the tensor cores and memory both.
+const MANY_TILES: u32 = 16;
+
+/// Where the weights of ordered groups stand in shared memory, behind the [`Sums`] of each warp.
+const WEIGHTS: u32 = Sums::BYTES * WARP;
+
+/// Dynamic shared memory of the kernel.
+pub const SHARED_BYTES: u32 = WEIGHTS + 4 * ORDERED_GROUPS;
 
 const _: () = assert!(THREADS == WARP * WARP, "a warp scans the totals of the warps");
+const _: () = assert!(ORDERED_GROUPS <= THREADS, "a thread has one group, whose weight it knows");
 const _: () = assert!(MAX_GROUPS < u32::MAX, "u32::MAX stands for no group");
 
 /// The most groups that a thread owns.
@@ -70,13 +85,20 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
             if split < 0 {
                 negative = negative.min(first + i);
             }
-            own = own.plus(Sums::of(args, split));
+            own = own.plus(Sums::of(args, first + i, split));
             i += 1;
+        }
+        let weights = shared_base() + WEIGHTS;
+        let may_order = args.workers != 0 && args.groups <= ORDERED_GROUPS;
+        // Not asked who is idle, or the compiler would make all that follows twice.
+        if may_order && thread < ORDERED_GROUPS {
+            store_shared_u32(weights + 4 * thread, own.weight());
         }
         let (before, total, negative) = scan(own, negative, warp, is_one_warp);
         if is_idle {
             return;
         }
+        warp_barrier(); // One warp has all weights, or the barrier of all is behind them.
         let verdict = if negative != u32::MAX {
             // For the message alone.
             let value = load_split(args, negative);
@@ -108,6 +130,10 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
             }
         }
 
+        // Put the groups in order, if blocks get few tiles each.
+        let is_ordered = may_order && valid && total.tiles < MANY_TILES * args.workers;
+        let turn = if is_ordered { turn(weights, first, args.groups) } else { first };
+
         // Write the entries of each group: of no rows if the splits are bad.
         let mut place = before.only_if(valid);
         let mut i = 0;
@@ -115,8 +141,17 @@ pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
             // One loop for all cases: the compiler would make four, which take longer to fetch.
             let [valid, is_padded] = [valid, is_padded].map(|flag| opaque(u32::from(flag)) != 0);
             let split = if valid { pick(&splits, i) } else { 0 };
-            let sums = Sums::of(args, split);
+            let sums = Sums::of(args, first + i, split);
             write_group(args, &layout, first + i, place, sums, is_padded);
+            // All groups with tiles have as many, where they are ordered, and the others come last.
+            let tiles = match (is_ordered, sums.tiles) {
+                (false, _) => place.tiles,
+                (true, 0) => total.tiles,
+                (true, tiles) => turn * tiles,
+            };
+            let entry = 4 * u64::from(turn + i);
+            store_u32(args.table + layout.tile_prefix as u64 + entry, tiles);
+            store_u32(args.table + layout.order as u64 + entry, first + i);
             place = place.plus(sums.only_if(valid));
             i += 1;
         }
@@ -150,10 +185,21 @@ impl Sums {
     const NONE: Self = Self { rows: 0, padded: 0, tiles: 0 };
 
     /// Those of a group.
+    ///
+    /// # Safety
+    ///
+    /// The group is below `groups`.
     #[inline(always)]
-    fn of(args: &SetupArgs, split: i64) -> Self {
+    unsafe fn of(args: &SetupArgs, group: u32, split: i64) -> Self {
         let padded = (split as u32).div_ceil(args.row_align).wrapping_mul(args.row_align);
-        Self { rows: split.max(0), padded, tiles: tiles(args, split) }
+        // SAFETY: handed to the caller.
+        Self { rows: split.max(0), padded, tiles: unsafe { tiles(args, group, split) } }
+    }
+
+    /// What a group is put in order by: its rows and one more, or nothing without tiles.
+    #[inline(always)]
+    fn weight(&self) -> u32 {
+        if self.tiles == 0 { 0 } else { (self.rows as u32).wrapping_add(1) }
     }
 
     #[inline(always)]
@@ -185,16 +231,50 @@ impl Sums {
     }
 }
 
+/// How many groups come before this one: those with more weight, and of those with the same the ones
+/// with smaller numbers.
+///
+/// # Safety
+///
+/// The weights of all groups stand at `weights`, and zeros up to a multiple of four.
+#[inline(always)]
+unsafe fn turn(weights: u32, group: u32, groups: u32) -> u32 {
+    // SAFETY: handed to the caller.
+    unsafe {
+        let own = load_shared_u32(weights + 4 * group);
+        let (mut before, mut other) = (0, 0);
+        while other < groups {
+            let four = load_shared_u32x4(weights + 4 * other);
+            for (index, weight) in (other..).zip(four) {
+                before += u32::from(weight + u32::from(index < group) > own);
+            }
+            other += 4;
+        }
+        before
+    }
+}
+
 /// The verdict on good splits.
 #[inline(always)]
 fn verdict(args: &SetupArgs) -> Status {
     Status { code: status::OK, group: 0, value: 0, rows: args.rows, taken: 0 }
 }
 
-/// Output tiles of a group whose split is `rows`.
+/// Output tiles of a group whose split is `rows`: none where nothing is added to a former output.
+///
+/// # Safety
+///
+/// The group is below `groups`.
 #[inline(always)]
-fn tiles(args: &SetupArgs, rows: i64) -> u32 {
-    let m = if args.ragged == Ragged::Rows as u32 { rows as u32 } else { args.m };
+unsafe fn tiles(args: &SetupArgs, group: u32, rows: i64) -> u32 {
+    // SAFETY: handed to the caller.
+    let m = if args.ragged == Ragged::Rows as u32 {
+        rows as u32
+    } else if rows == 0 && unsafe { scalar(&args.beta, group) } == 1.0 {
+        0
+    } else {
+        args.m
+    };
     m.div_ceil(args.tile_m).wrapping_mul(args.n.div_ceil(args.tile_n))
 }
 
@@ -230,7 +310,6 @@ unsafe fn write_group(
     unsafe {
         store_u64(at8(layout.row_offsets), row as u64);
         store_u64(at8(layout.padded_offsets), padded_row as u64);
-        store_u32(at4(layout.tile_prefix), before.tiles);
 
         let (a, a_offset) = locate(&args.a, group, row);
         store_u64(at8(layout.a_pointers), a);
@@ -366,10 +445,12 @@ unsafe fn scan(own: Sums, negative: u32, warp: u32, is_one_warp: bool) -> (Sums,
 #[inline(always)]
 unsafe fn warp_scan(own: Sums, lane: u32) -> Sums {
     let mut sums = own;
-    for distance in [1, 2, 4, 8, 16] {
+    let mut distance = 1;
+    while distance != WARP {
         // SAFETY: the whole warp calls it together.
         let below = sums.fetched(|word| unsafe { shuffle_up(word, distance) });
         sums = sums.plus(below.only_if(lane >= distance));
+        distance = opaque(2 * distance); // not unrolled: what a launch waits for is instructions
     }
     sums
 }

@@ -111,7 +111,15 @@ impl Table {
         unsafe { load_constant_f32(self.address + self.layout.beta as u64 + 4 * u64::from(group)) }
     }
 
-    /// Output tiles before a group; of `groups`, all of them.
+    /// The group whose tiles are numbered at this place.
+    #[inline(always)]
+    pub unsafe fn group_at(&self, place: u32) -> u32 {
+        // SAFETY: the array has `groups` elements.
+        unsafe { self.load_u32(self.layout.order, place) }
+    }
+
+    /// Output tiles before a group, or before the one at a place if groups are in order; of `groups`,
+    /// all of them.
     #[inline(always)]
     pub unsafe fn tile_prefix(&self, group: u32) -> u32 {
         // SAFETY: the array has `groups + 1` elements.

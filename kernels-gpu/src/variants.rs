@@ -283,7 +283,7 @@ macro_rules! variants {
                 role: Role::UnpadRows, threads: 256, cluster: 1, shared: 0, tile: (8, 1, 1);
 
             "module-setup" "setup" pointer_setup(SetupArgs) = $crate::setup::run,
-                role: Role::PointerSetup, threads: 1024, cluster: 1, shared: 640, tile: (1, 1, 1);
+                role: Role::PointerSetup, threads: 1024, cluster: 1, shared: 1664, tile: (1, 1, 1);
 
             "module-reduce" "reduce" dbias_partial(DbiasArgs) = $crate::reduce::dbias_partial,
                 role: Role::DbiasPartial, threads: 256, cluster: 1, shared: 2048, tile: (128, 64, 1);

@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("two backwards of tied weights add up", |e, s| tied_weights(s).expect(e)),
     ("of three microbatches the first overwrites", |e, s| microbatches(s).expect(e)),
     ("a main_grad in FP32 keeps what BF16 would lose", |e, s| wide_main_grad(s).expect(e)),
+    ("a gradient without tokens keeps every bit", |e, s| untouched(s).expect(e)),
     ("gradients go into buffers of every type", |e, s| other_types(s).expect(e)),
     ("overwrite writes the caller's buffer, all of it", |e, s| overwrite(s).expect(e)),
     ("main_grads lie in one flat buffer, neighbours untouched", |e, s| flat_buffer(s).expect(e)),
@@ -99,6 +100,24 @@ fn wide_main_grad(stream: &Stream) -> Result<()> {
     model.step(stream, sinks(GradSink::Accumulate(&mut dw), GradSink::Accumulate(&mut db)))?;
     same("dw", &read(stream, &dw)?, &sum(&[before[0].clone(), numbers.dw()]));
     same("db", &read(stream, &db)?, &sum(&[before[1].clone(), numbers.db()]));
+    Ok(())
+}
+
+/// Not a zero that was added to, which has no sign.
+fn untouched(stream: &Stream) -> Result<()> {
+    let (numbers, groups) = (numbers(), SPLITS.len());
+    let model = Model::new(stream, &numbers, DType::Bf16, ParamLayout::Packed)?;
+    for (layout, dtype) in LAYOUTS.into_iter().flat_map(|l| [(l, DType::F32), (l, DType::Bf16)]) {
+        let before = vec![-0.0; groups * N * K];
+        let mut dw = GroupedTensor::from_f32(stream, layout, groups, &[N, K], dtype, &before)?;
+        let options =
+            BackwardOptions { dw: GradSink::Accumulate(&mut dw).into(), ..Default::default() };
+        model.step(stream, options)?;
+        let own = dw.group(1)?.to_f32(stream)?;
+        let kept = own.iter().all(|value| value.to_bits() == (-0.0f32).to_bits());
+        assert!(kept, "{layout:?}, {dtype:?}");
+        same(format!("{layout:?}, {dtype:?}"), &read(stream, &dw)?, &numbers.dw());
+    }
     Ok(())
 }
 

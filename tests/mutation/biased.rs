@@ -206,6 +206,8 @@ impl Biased {
             put(layout.row_offsets + 8 * group, &(token as u64).to_le_bytes());
             put(layout.tile_prefix + 4 * group, &tiles.to_le_bytes());
             let (Some(&rows), Some(alpha)) = (SPLITS.get(group), ALPHA.get(group)) else { break };
+            // The last group is the first to be multiplied.
+            put(layout.order + 4 * group, &((SPLITS.len() - 1 - group) as u32).to_le_bytes());
             let (m, k) = if ragged { (GRADIENT_ROWS, rows) } else { (rows, REDUCTION) };
             let (left, right) = if ragged {
                 (token * GRADIENT_ROWS, token * self.columns)

@@ -249,6 +249,7 @@ impl BiasedFp8 {
             put(layout.padded_offsets + 8 * group, &((group * BLOCK) as u64).to_le_bytes());
             put(layout.tile_prefix + 4 * group, &tiles.to_le_bytes());
             let (Some(&rows), Some(alpha)) = (SPLITS.get(group), ALPHA.get(group)) else { break };
+            put(layout.order + 4 * group, &((SPLITS.len() - 1 - group) as u32).to_le_bytes());
             let (m, k, first) = if self.is_reduction() {
                 (GRADIENT_ROWS, rows, group * GRADIENT_ROWS)
             } else {

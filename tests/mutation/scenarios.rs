@@ -177,8 +177,21 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             // Groups padded to 128 and to 48 rows, and scales of both operands.
             let padded = named(&["quantize Tokens(Many", "Tensor"]);
             let scaled = named(&["Wgrad Edges", "Tensor"]);
-            let tables = [(true, [true, true]), (false, [true, false]), (true, [false, true])];
-            let tables = tables.map(|(padded, scaled)| Scenario::Tables(Tables { padded, scaled }));
+            // One warp has all groups, some have, all have; they are put in order or are too many, or
+            // have as many tiles as need no order, or one less.
+            let tables = [
+                (true, [true, true], 5, false, 0),
+                (false, [true, false], 5, true, 132),
+                (true, [false, true], 5, true, 1),
+                (false, [false; 2], 4, false, 1),
+                (false, [false; 2], 83, true, 132),
+                (false, [false; 2], 256, true, 132),
+                (false, [false; 2], 257, true, 132),
+                (false, [false; 2], 1030, true, 132),
+            ];
+            let tables = tables.map(|(padded, scaled, groups, factors, workers)| {
+                Scenario::Tables(Tables { padded, scaled, groups, factors, workers })
+            });
             return setup().into_iter().chain(padded).chain(scaled).chain(tables).collect();
         }
         _ => return low_precision::of_kernel(name),

@@ -1,5 +1,7 @@
 //! `pointer_setup`, launched without the library: what it writes for operands that are padded and
-//! scaled, word for word.
+//! scaled, and in which order groups come, word for word.
+
+use std::cmp::Reverse;
 
 use bytemuck::{bytes_of, cast_slice};
 use grouped_linear_kernels::abi::{GroupTable, Operand, Ragged, Scalars, SetupArgs, Status};
@@ -8,10 +10,8 @@ use ptx_emulator::LaunchConfig;
 
 use crate::machines::loaded;
 
-/// Rows of the groups: short of a multiple, none, one, and two multiples exactly.
+/// Rows of the groups, again and again: short of a multiple, none, one, and two multiples exactly.
 const SPLITS: [i32; 5] = [5, 0, 1, 130, 96];
-/// Rows of the buffer.
-const ROWS: i64 = 240;
 /// What groups are padded to.
 const ALIGN: u64 = 48;
 /// Output rows and columns of every group.
@@ -25,6 +25,8 @@ const WIDTHS: [u64; 2] = [136, 24];
 const PLACES: [u64; 3] = [0x1_0000, 0x20_0000, 0x300_0000];
 /// Factors of the product, and of both operands. All products of them are rounded.
 const ALPHA: [f32; 5] = [0.3, -1.7, 2.9, 0.1, 7.3];
+/// Factors of the former output: one group without rows stays as it was.
+const BETA: [f32; 5] = [0.5, 1.0, 1.0, 0.0, 1.0];
 const SCALES: [[f32; 5]; 2] = [[1.1, 3.3, 0.7, 5.9, 2.3], [0.9, 0.6, 1.3, 4.1, 3.7]];
 /// What the operands' factors are multiplied by.
 const FACTORS: [f32; 2] = [1.0 / 2688.0, 1.0 / 1536.0];
@@ -36,6 +38,21 @@ pub struct Tables {
     pub padded: bool,
     /// Which operands have factors.
     pub scaled: [bool; 2],
+    /// Number of groups.
+    pub groups: usize,
+    /// Whether former outputs have factors of their own, [`BETA`]; else all have 0.5.
+    pub factors: bool,
+    /// For how many blocks groups are put in order.
+    pub workers: u32,
+}
+
+/// The most groups that are put in order by their rows, and the tiles of a block from which on they are not.
+const ORDERED: usize = 256;
+const MANY_TILES: u32 = 16;
+
+/// Elements of the `groups` groups, of five again and again.
+fn repeated<T: Copy>(five: [T; 5], groups: usize) -> Vec<T> {
+    five.into_iter().cycle().take(groups).collect()
 }
 
 /// A table as bytes, written as its layout says.
@@ -78,10 +95,15 @@ impl Tables {
             element_bytes: 2,
             ..Operand::default()
         };
+        let factors = |array| Scalars { array, ..Scalars::default() };
+        let scale_inv = |operand: usize, place: &mut dyn FnMut(&[u8]) -> Result<u64, String>| {
+            let factors = repeated(SCALES[operand], self.groups);
+            if self.scaled[operand] { place(cast_slice(&factors)) } else { Ok(0) }
+        };
         let args = SetupArgs {
             table: place(&got)?,
-            splits: place(cast_slice(&SPLITS))?,
-            rows: ROWS,
+            splits: place(cast_slice(&repeated(SPLITS, self.groups)))?,
+            rows: self.rows(),
             a: rows_operand(0),
             b: rows_operand(1),
             d: Operand {
@@ -90,11 +112,14 @@ impl Tables {
                 element_bytes: 4,
                 ..Operand::default()
             },
-            alpha: Scalars { array: place(cast_slice(&ALPHA))?, ..Scalars::default() },
-            beta: Scalars { value: 0.5, ..Scalars::default() },
-            a_scale_inv: if self.scaled[0] { place(cast_slice(&SCALES[0]))? } else { 0 },
-            b_scale_inv: if self.scaled[1] { place(cast_slice(&SCALES[1]))? } else { 0 },
-            groups: SPLITS.len() as u32,
+            alpha: factors(place(cast_slice(&repeated(ALPHA, self.groups)))?),
+            beta: match self.factors {
+                true => factors(place(cast_slice(&repeated(BETA, self.groups)))?),
+                false => Scalars { value: 0.5, ..Scalars::default() },
+            },
+            a_scale_inv: scale_inv(0, &mut place)?,
+            b_scale_inv: scale_inv(1, &mut place)?,
+            groups: self.groups as u32,
             split_bytes: 4,
             ragged: Ragged::Reduction as u32,
             m: M,
@@ -103,6 +128,7 @@ impl Tables {
             tile_n: 16,
             row_align: ALIGN as u32,
             padded_reduction: self.padded.into(),
+            workers: self.workers,
             a_scale_factor: FACTORS[0],
             b_scale_factor: FACTORS[1],
             ..SetupArgs::default()
@@ -121,18 +147,23 @@ impl Tables {
         }
     }
 
+    /// Rows of the buffer, some of them nobody's.
+    fn rows(&self) -> i64 {
+        repeated(SPLITS, self.groups).into_iter().map(i64::from).sum::<i64>() + 8
+    }
+
     /// The table, from its definition.
     fn expected(&self) -> Vec<u8> {
-        let layout = GroupTable::layout(SPLITS.len() as u32);
+        let layout = GroupTable::layout(self.groups as u32);
         let mut table = Writer { bytes: vec![0; layout.bytes] };
-        table.put(layout.status, bytes_of(&Status { rows: ROWS, ..Status::default() }));
+        table.put(layout.status, bytes_of(&Status { rows: self.rows(), ..Status::default() }));
+        let splits = repeated(SPLITS, self.groups);
         let (mut live, mut padded) = (0, 0);
-        for group in 0..=SPLITS.len() {
+        for group in 0..=self.groups {
             let row = if self.padded { padded } else { live };
             table.word(layout.row_offsets, group, row);
             table.word(layout.padded_offsets, group, padded);
-            table.word(layout.tile_prefix, group, TILES * group as u32);
-            let Some(&split) = SPLITS.get(group) else { break };
+            let Some(&split) = splits.get(group) else { break };
             let padded_split = (split as u64).next_multiple_of(ALIGN);
 
             let gradient = group as u64 * u64::from(M * N);
@@ -150,18 +181,36 @@ impl Tables {
                 group,
                 if self.padded { padded_split as u32 } else { split as u32 },
             );
-            let mut alpha = ALPHA[group];
+            let mut alpha = ALPHA[group % 5];
             for operand in 0..2 {
                 if self.scaled[operand] {
-                    let factor = SCALES[operand][group] * FACTORS[operand];
+                    let factor = SCALES[operand][group % 5] * FACTORS[operand];
                     alpha *= factor;
                 }
             }
             table.word(layout.alpha, group, alpha);
-            table.word(layout.beta, group, 0.5f32);
+            table.word(layout.beta, group, if self.factors { BETA[group % 5] } else { 0.5f32 });
             live += split as u64;
             padded += padded_split;
         }
+        let mut order: Vec<usize> = (0..self.groups).collect();
+        let all: u32 = order.iter().map(|&group| self.tiles(group)).sum();
+        if self.groups <= ORDERED && all < MANY_TILES * self.workers {
+            order.sort_by_key(|&group| (self.tiles(group) == 0, Reverse(splits[group])));
+        }
+        let mut tiles = 0;
+        for (place, &group) in order.iter().enumerate() {
+            table.word(layout.order, place, group as u32);
+            table.word(layout.tile_prefix, place, tiles);
+            tiles += self.tiles(group);
+        }
+        table.word(layout.tile_prefix, self.groups, tiles);
         table.bytes
+    }
+
+    /// Tiles of a group.
+    fn tiles(&self, group: usize) -> u32 {
+        let stays = self.factors && SPLITS[group % 5] == 0 && BETA[group % 5] == 1.0;
+        if stays { 0 } else { TILES }
     }
 }

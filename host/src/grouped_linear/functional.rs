@@ -224,7 +224,7 @@ pub fn dgrad(stream: &Stream, args: &DgradArgs<'_>, dx: &mut Tensor) -> Result<(
 }
 
 /// `dW_g = alpha · dY_gᵀ · X_g + beta · dW_g`, into `dw [N, K]` per group. A group without rows
-/// gets zeros, or `beta · dW_g`.
+/// gets zeros, or `beta · dW_g`; with `beta = 1` its memory is not touched.
 ///
 /// # Errors
 /// As [`fprop`].

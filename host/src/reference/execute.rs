@@ -143,6 +143,12 @@ pub(super) fn epilogue(
             Pass::Wgrad => row / groups.out_features,
             Pass::Fprop | Pass::Dgrad => groups.of_row(row),
         };
+        // A gradient that nothing is added to keeps every bit, the signs of its zeros, too.
+        let is_kept = problem.pass == Pass::Wgrad && groups.rows(group).is_empty();
+        if let Some(old) = old.as_ref().filter(|_| is_kept && beta[group] == 1.0) {
+            d.copy_from_slice(&old[row * columns..][..columns]);
+            return;
+        }
         for value in d.iter_mut() {
             *value *= alpha[group];
         }

@@ -18,6 +18,9 @@
 //!
 //! Blocks that run at one time then share their columns' operand and a few rows' operands in L2. A
 //! band ends at the edge of its group.
+//!
+//! Tiles of a ragged reduction take as long as their group has rows. Where blocks get few of them the
+//! set-up numbers those of long groups first, so that no block begins one when the others are done.
 
 use core::hint::assert_unchecked;
 
@@ -50,13 +53,17 @@ pub struct Scheduler {
     window_start: u32,
     /// Tiles up to and including this lane's group.
     end: u32,
+    /// Whether groups may come in another order than their own.
+    is_ordered: bool,
 }
 
 impl Scheduler {
     /// Starts the walk; `tile_columns` is the number of tile columns, the same in every group.
+    /// `is_ordered`: the set-up may have put groups in order (known when the kernel is compiled).
     #[inline(always)]
-    pub fn new(table: Table, tile_columns: u32) -> Self {
-        let mut scheduler = Self { table, tile_columns, window: 0, window_start: 0, end: 0 };
+    pub fn new(table: Table, tile_columns: u32, is_ordered: bool) -> Self {
+        let mut scheduler =
+            Self { table, tile_columns, window: 0, window_start: 0, end: 0, is_ordered };
         scheduler.load_window();
         scheduler
     }
@@ -105,8 +112,11 @@ impl Scheduler {
         let band_rows = BAND.min(tile_rows - band * BAND);
         // SAFETY: the tile is one of the group's, so its band has a row.
         unsafe { assert_unchecked(band_rows != 0) };
+        let place = self.window + before;
         Some(Work {
-            group: self.window + before,
+            // Asked for each tile, not kept for each lane, for the same reason as above.
+            // SAFETY: the place is below `groups`.
+            group: if self.is_ordered { unsafe { self.table.group_at(place) } } else { place },
             row: TILE_M * (band * BAND + in_band % band_rows),
             column: TILE_N * (in_band / band_rows),
         })

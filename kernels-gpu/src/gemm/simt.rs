@@ -71,7 +71,7 @@ pub unsafe fn run<E: Element>(args: &GemmArgs, _args_address: u64) {
     unsafe {
         let table = Table::new(args.table, args.groups);
         let shared = shared_base();
-        let mut scheduler = Scheduler::new(table, args.n.div_ceil(TILE));
+        let mut scheduler = Scheduler::new(table, args.n.div_ceil(TILE), false);
         let mut tile = block_index();
         while let Some(work) = scheduler.place::<TILE, TILE>(tile) {
             tile += grid_blocks();

@@ -196,7 +196,7 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
         if S::RAGGED_REDUCTION && args.lends_stages != 0 {
             lent::stagger::<S>(args, table);
         }
-        let mut scheduler = Scheduler::new(*table, tile_columns(args));
+        let mut scheduler = Scheduler::new(*table, tile_columns(args), S::RAGGED_REDUCTION);
         let mut turns = Turns::<S>::new(table);
         while let Some(work) = scheduler.place::<TILE_M, TILE_N>(turns.tile) {
             let mut next = turns.next();
