@@ -100,8 +100,8 @@ pub(crate) fn prepare(
     launches.push(row, [1, 1], bytes_of(&args))
 }
 
-/// Blocks for which groups are put in order: those of Hopper's gradients of weights, whose kernels read the
-/// order and whose tiles take as long as their group has rows.
+/// Blocks for which groups are put in order: those of Hopper's gradients of weights, whose kernels
+/// read the order and whose tiles take as long as their group has rows.
 fn workers(launch: &LaunchPlan) -> u32 {
     launch.kernel.map_or(0, |kernel| match kernel.role {
         Role::GemmSm90(Pass::Wgrad, _)

@@ -177,8 +177,8 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             // Groups padded to 128 and to 48 rows, and scales of both operands.
             let padded = named(&["quantize Tokens(Many", "Tensor"]);
             let scaled = named(&["Wgrad Edges", "Tensor"]);
-            // One warp has all groups, some have, all have; they are put in order or are too many, or
-            // have as many tiles as need no order, or one less.
+            // One warp has all groups, or many; they are put in order, or are too many for it, or have
+            // as many tiles as need none.
             let tables = [
                 (true, [true, true], 5, false, 0),
                 (false, [true, false], 5, true, 132),

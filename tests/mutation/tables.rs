@@ -46,7 +46,8 @@ pub struct Tables {
     pub workers: u32,
 }
 
-/// The most groups that are put in order by their rows, and the tiles of a block from which on they are not.
+/// The most groups that are put in order by their rows, and the tiles of a block from which on they
+/// are not.
 const ORDERED: usize = 256;
 const MANY_TILES: u32 = 16;
 

@@ -305,7 +305,8 @@ pub fn quantized_dgrad(
 }
 
 /// `dW_g = alpha · dY_gᵀ · X_g + beta · dW_g`, into `dw [N, K]` per group, of BF16, FP16 or FP32,
-/// written once. A group without rows gets zeros, or `beta · dW_g`; with `beta = 1` its memory is not touched.
+/// written once. A group without rows gets zeros, or `beta · dW_g`; with `beta = 1` its memory is not
+/// touched.
 ///
 /// # Errors
 /// As [`quantized_fprop`].
