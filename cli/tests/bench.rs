@@ -28,7 +28,12 @@ fn json(flags: &[&str]) -> Vec<Value> {
 /// A GPU that there is is hidden: with one, these flags measure.
 #[test]
 fn without_a_gpu_it_says_what_it_needs() {
-    for flags in [&[][..], &["--shape=s01"], &["--own=2,64,32,32,zipf:1", "--level=product"]] {
+    for flags in [
+        &[][..],
+        &["--shape=s01"],
+        &["--own=2,64,32,32,zipf:1", "--level=product"],
+        &["--level=kernel", "--pass=quantize"],
+    ] {
         let output = bench(flags);
         assert!(!output.status.success() && output.stdout.is_empty());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::figures::{
     Mean, Ratios, SETS, Table, Who, copy_rate, mean, of, product_bytes, rate, ratios_of_three,
 };
-use super::record::{CaseRecord, Check, Quantity, Record, Rest, Times};
+use super::record::{COPY, CaseRecord, Check, Quantity, Record, Rest, Times};
 
 /// What a reader must know of a run.
 pub fn about(record: &Record) -> String {
@@ -88,8 +88,12 @@ pub fn all(record: &Record) -> String {
     for table in &others {
         text += &contenders(table);
     }
-    if !quantizers.is_empty() {
-        text += &shares(record, &quantizers);
+    for quantity in [Quantity::Gpu, Quantity::Kernel] {
+        let of = |table: &&&Table<'_>| table.first.quantity == quantity;
+        let own: Vec<_> = quantizers.iter().filter(of).copied().collect();
+        if !own.is_empty() {
+            text += &shares(record, quantity, &own);
+        }
     }
     text
 }
@@ -276,16 +280,26 @@ fn refusals(tables: &[&Table<'_>]) -> String {
     text
 }
 
-/// Quantizers, as shares of the bandwidth of a copy, or in TB/s where none was measured.
-fn shares(record: &Record, tables: &[&Table<'_>]) -> String {
+/// Quantizers, as shares of the bandwidth of a copy, or in TB/s where none was measured; kernels alone
+/// also as shares of the bandwidth of the copy that took turns with them.
+fn shares(record: &Record, quantity: Quantity, tables: &[&Table<'_>]) -> String {
     let copy = copy_rate(record);
     let unit = match copy {
         Some(copy) => format!("Shares of the bandwidth of a copy of 2 GiB ({copy:.2} TB/s)"),
         None => "TB/s".to_owned(),
     };
+    let (title, counted) = match quantity {
+        Quantity::Gpu | Quantity::Host => ("Quantizers", "set-up included."),
+        Quantity::Kernel => (
+            "Quantize kernels alone",
+            "of all kernels but the set-up, those that find scales of groups included, each between two \
+             events. In brackets: shares of the bandwidth of the driver's copy of as many bytes, timed \
+             in turn with them, between two events, too.",
+        ),
+    };
     let mut text = format!(
-        "\n#### Quantizers\n\n{unit}, set-up included. Bytes of one read and of what is written count; \
-         a second read, for magnitudes, does not.\n"
+        "\n#### {title}\n\n{unit}, {counted} Bytes of one read and of what is written count; a second \
+         read, for magnitudes, does not.\n"
     );
     let mut shapes = Vec::new();
     for (shape, _) in tables.iter().flat_map(|table| &table.cases) {
@@ -301,11 +315,15 @@ fn shares(record: &Record, tables: &[&Table<'_>]) -> String {
         for id in &shapes {
             let case = table.cases.iter().find(|(shape, _)| shape.id == *id);
             let own = case.and_then(|(_, case)| {
-                let rate = rate(case, case.times.first()?.us)?;
-                Some(copy.map_or(rate, |copy| rate / copy))
+                let own = case.times.iter().find(|times| times.name != COPY)?.us;
+                let beside = case.times.iter().find(|times| times.name == COPY);
+                let rate = rate(case, own)?;
+                let share = copy.map_or(rate, |copy| rate / copy);
+                Some((share, beside.map(|beside| beside.us / own)))
             });
             let _ = match own {
-                Some(own) => write!(text, " {own:.3} |"),
+                Some((share, Some(beside))) => write!(text, " {share:.3} ({beside:.3}) |"),
+                Some((share, None)) => write!(text, " {share:.3} |"),
                 None => write!(text, " – |"),
             };
         }

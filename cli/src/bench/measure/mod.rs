@@ -228,7 +228,8 @@ fn print_case(case: &CaseRecord) {
     let quantity = match case.quantity {
         Quantity::Gpu => "",
         Quantity::Host => ", host",
-        Quantity::Kernel => ", kernel alone beside whole calls",
+        Quantity::Kernel if case.flops > 0.0 => ", kernel alone beside whole calls",
+        Quantity::Kernel => ", kernels alone beside a copy of as many bytes",
     };
     let mut line = format!("{}{quantity}:", what.trim_start());
     for time in &case.times {
@@ -236,7 +237,7 @@ fn print_case(case: &CaseRecord) {
             Quantity::Gpu | Quantity::Kernel if case.flops > 0.0 => {
                 format!(", {:.0} TFLOP/s", case.flops / time.us / 1e6)
             }
-            Quantity::Gpu if case.bytes > 0.0 => {
+            Quantity::Gpu | Quantity::Kernel if case.bytes > 0.0 => {
                 format!(", {:.2} TB/s", case.bytes / time.us / 1e6)
             }
             _ => String::new(),

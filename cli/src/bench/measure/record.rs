@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Number of the layout; readers refuse others.
 pub const FORMAT: u32 = 1;
 
+/// Name of the driver's copy of as many bytes as a quantizer's, which takes turns with its kernels.
+pub const COPY: &str = "copy";
+
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -112,8 +115,8 @@ pub enum Quantity {
     Gpu,
     /// Microseconds that a call takes of the host, while the GPU is busy.
     Host,
-    /// Microseconds of the kernel of ours that multiplies, without what is beside it in a call; of
-    /// peers, of their whole calls.
+    /// Microseconds of kernels of ours alone: of a product the one that multiplies, of a quantizer all
+    /// but its set-up; of peers and of a copy, of whole calls.
     Kernel,
 }
 

@@ -185,7 +185,8 @@ pub struct Wanted<'a> {
 pub enum Level {
     /// Products and quantizers of operands that are ready, as whole operations with their set-up.
     Product,
-    /// The kernel that multiplies, of products, alone: without set-up. Beside peers' whole calls.
+    /// Kernels alone, without set-up: of products the one that multiplies, beside peers' whole calls; of
+    /// quantizers all, beside a copy of as many bytes.
     Kernel,
     /// A layer's forward.
     Forward,
@@ -250,13 +251,20 @@ impl Wanted<'_> {
     }
 
     fn quantizers(&self) -> Vec<CasePlan> {
-        if !self.level(Level::Product) || !(self.pass)(PassChoice::Quantize) {
-            return Vec::new();
+        let mut cases = Vec::new();
+        if !(self.pass)(PassChoice::Quantize) {
+            return cases;
         }
-        let wanted = quantizer::all().filter(|quantizer| self.any(quantizer.recipes()));
-        let case =
-            |own| CasePlan { task: Task::Quantize(own), quantity: Quantity::Gpu, replay: false };
-        wanted.map(case).collect()
+        for own in quantizer::all().filter(|quantizer| self.any(quantizer.recipes())) {
+            let case = |quantity| CasePlan { task: Task::Quantize(own), quantity, replay: false };
+            if self.level(Level::Product) {
+                cases.push(case(Quantity::Gpu));
+            }
+            if self.level(Level::Kernel) {
+                cases.push(case(Quantity::Kernel));
+            }
+        }
+        cases
     }
 
     fn layers(&self, kind: LayerKind) -> Vec<CasePlan> {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser as _;
+use clap::{Parser as _, ValueEnum as _};
 use grouped_linear::{Arch, Device};
 
 use super::conductor::{self, Order, Outcome, Side, Turns};
@@ -17,7 +17,7 @@ use super::record::{Check, Quantity, Record, Refused, Rest};
 use super::task::{CasePlan, LayerKind, Level, Pace, Section, Task, Wanted};
 use super::{Run, new_record};
 use crate::bench::BenchArgs;
-use crate::bench::choices::RecipeChoice;
+use crate::bench::choices::{PassChoice, RecipeChoice};
 use crate::bench::model::product::Pass;
 use crate::bench::suite::{OwnShape, SEED, Shape};
 
@@ -75,12 +75,13 @@ fn the_cpu_can_be_an_engine() {
         }
     }
     // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; those of three
-    // passes again, beside replays; no kernel of a product; 26 quantizers; a forward of one layer alone and of four beside BF16,
-    // a layer of five beside BF16 or products, each for two quantities, plain and beside replays.
+    // passes again, beside replays; no kernel alone; 26 quantizers, and 26 copies of as many bytes; a
+    // forward of one layer alone and of four beside BF16, a layer of five beside BF16 or products, each
+    // for two quantities, plain and beside replays.
     let (products, replayed) = (4 + 9 + 8, 3 + 7 + 6);
     let timed_products = 2 * products + 2 * replayed;
-    let refusals = products + 2 * replayed + (9 + 10) * 2;
-    assert_eq!((timed, refused), (timed_products + 26 + (9 + 10) * 4, refusals));
+    let refusals = products + 26 + 2 * replayed + (9 + 10) * 2;
+    assert_eq!((timed, refused), (timed_products + 2 * 26 + (9 + 10) * 4, refusals));
 }
 
 /// Graphs are recorded and replayed, and kernels compared with FP64, on an emulated GPU.
@@ -112,17 +113,31 @@ fn an_emulated_gpu_can_be_an_engine() {
     }
 }
 
-/// Products have a kernel that multiplies, and nothing else has.
+/// Products and quantizers have kernels that are timed alone, those that level product times whole.
 #[test]
-fn kernels_alone_are_those_of_products() {
-    let plan = Wanted { levels: &[Level::Kernel], pass: &|_| true, recipe: &|_| true }.plan();
-    let sections: Vec<String> = plan.iter().map(|(section, _)| section.name()).collect();
-    assert_eq!(sections, ["bf16", "fp8", "mxfp8", "nvfp4"]);
-    for case in plan.iter().flat_map(|(_, cases)| cases) {
-        assert!(matches!(case.task, Task::Product(_)) && !case.replay, "{case:?}");
-        assert_eq!(case.quantity, Quantity::Kernel);
+fn kernels_alone_are_those_of_products_and_quantizers() {
+    type Plan = Vec<(Section, Vec<CasePlan>)>;
+    let all: (&[PassChoice], &[RecipeChoice]) = (PassChoice::value_variants(), &ALL);
+    for ((passes, recipes), names) in [
+        (all, &["bf16", "fp8", "mxfp8", "nvfp4", "quantize"][..]),
+        ((&[PassChoice::Quantize], &ALL), &["quantize"]),
+        ((&[PassChoice::Fprop], &ALL), &["bf16", "fp8", "mxfp8", "nvfp4"]),
+        ((all.0, &[RecipeChoice::Fp8Block]), &["fp8", "quantize"]),
+        ((all.0, &[RecipeChoice::Bf16]), &["bf16"]),
+    ] {
+        let (pass, recipe) = (|own| passes.contains(&own), |own| recipes.contains(&own));
+        let of = |level| Wanted { levels: &[level], pass: &pass, recipe: &recipe }.plan();
+        let whole = |case: &CasePlan| {
+            assert!(case.quantity == Quantity::Kernel && !case.replay, "{case:?}");
+            CasePlan { quantity: Quantity::Gpu, ..*case }
+        };
+        let plan: Plan = of(Level::Kernel)
+            .iter()
+            .map(|(section, cases)| (*section, cases.iter().map(whole).collect()))
+            .collect();
+        assert_eq!(plan, of(Level::Product));
+        assert_eq!(plan.iter().map(|(section, _)| section.name()).collect::<Vec<_>>(), names);
     }
-    assert!(plan.iter().all(|(_, cases)| cases.len() == 4), "four passes each");
 }
 
 #[test]

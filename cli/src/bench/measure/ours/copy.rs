@@ -1,28 +1,29 @@
-//! A copy of 2 GiB by the driver, for the bandwidth that quantizers are held against.
+//! A copy by the driver, for the bandwidth that quantizers are held against.
 
 use anyhow::Result;
 use grouped_linear::{DType, Stream, Tensor};
 
 use super::Work;
-use crate::bench::measure::record::Check;
-use crate::bench::measure::task::{COPY_BYTES, Task};
+use crate::bench::measure::record::{Check, Quantity};
+use crate::bench::measure::task::Task;
 
 /// Both buffers.
 pub struct Copy {
-    source: Tensor,
+    /// As long as the other.
+    pub source: Tensor,
     target: Tensor,
 }
 
 impl Copy {
-    /// Allocates them.
-    pub fn new(stream: &Stream) -> grouped_linear::Result<Self> {
-        let buffer = || Tensor::zeros(stream, &[COPY_BYTES as usize], DType::U8);
+    /// Allocates them. So many bytes are read and written, half of them each.
+    pub fn new(stream: &Stream, bytes: f64) -> grouped_linear::Result<Self> {
+        let buffer = || Tensor::zeros(stream, &[(bytes / 2.0) as usize], DType::U8);
         Ok(Self { source: buffer()?, target: buffer()? })
     }
 }
 
 impl Work for Copy {
-    fn contenders(&self, _task: Task) -> Vec<String> {
+    fn contenders(&self, _task: Task, _quantity: Quantity) -> Vec<String> {
         vec!["driver".to_owned()]
     }
 

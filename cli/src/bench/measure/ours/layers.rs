@@ -15,7 +15,7 @@ use super::base::Base;
 use super::check::{self, Limits, Output};
 use super::fill;
 use super::products::{BF16, not_open, packed};
-use crate::bench::measure::record::Check;
+use crate::bench::measure::record::{Check, Quantity};
 use crate::bench::measure::task::{LayerKind, Task};
 use crate::bench::model::product::Pass;
 
@@ -119,7 +119,7 @@ fn limits(kind: LayerKind, contender: &str) -> Limits {
 }
 
 impl Work for Layers {
-    fn contenders(&self, task: Task) -> Vec<String> {
+    fn contenders(&self, task: Task, _quantity: Quantity) -> Vec<String> {
         let mut names = vec![self.kind.name().to_owned()];
         if self.kind == LayerKind::Bf16 {
             if task == Task::Layer {

@@ -19,7 +19,7 @@ use self::base::{Base, Data};
 pub use self::fill::repeat;
 use self::quantized::Sets;
 use super::engine::{Answer, Call, Contenders, Engine};
-use super::record::{Check, Quantity};
+use super::record::{COPY, Check, Quantity};
 use super::task::{Pace, Section, Task};
 use crate::bench::choices::RecipeChoice;
 use crate::bench::model::product::Pass;
@@ -37,7 +37,7 @@ const LEAST_HOST_CALLS: u32 = 5;
 /// What a section can do.
 trait Work {
     /// Contenders of a task.
-    fn contenders(&self, task: Task) -> Vec<String>;
+    fn contenders(&self, task: Task, quantity: Quantity) -> Vec<String>;
 
     /// Memory for what the task writes, and whatever else it needs before its first call.
     fn open(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<()>;
@@ -95,7 +95,7 @@ impl Ours {
         match section {
             Section::Copy => {
                 self.base = None; // it takes no part
-                Ok(Box::new(copy::Copy::new(&self.stream)?))
+                Ok(Box::new(copy::Copy::new(&self.stream, Task::Copy.bytes(shape))?))
             }
             Section::Bf16 => Ok(Box::new(products::Bf16::new(self.base(shape)?))),
             Section::Fp8 => self.quantized(shape, quantized::FP8),
@@ -172,6 +172,8 @@ impl Ours {
             None => work.run(stream, task, contender),
         };
         let us = |time: Duration| time.as_secs_f64() * 1e6;
+        // A copy has no kernels of ours; it is all that its call does.
+        let kernels_alone = quantity == Quantity::Kernel && contender != COPY;
         match pace {
             Pace::Single(pause) => {
                 if !pause.is_zero() {
@@ -181,8 +183,8 @@ impl Ours {
                 if let Some(flush) = flush {
                     flush.fill_zero(stream)?;
                 }
-                if quantity == Quantity::Kernel {
-                    return Ok(us(multiplying(&stream.kernel_times(|_| once())?)?));
+                if kernels_alone {
+                    return Ok(us(counting(task, &stream.kernel_times(|_| once())?)?));
                 }
                 let start = stream.record()?;
                 once()?;
@@ -190,9 +192,9 @@ impl Ours {
                 stream.synchronize()?;
                 Ok(us(start.elapsed_until(&end)?))
             }
-            Pace::InARow(calls) if quantity == Quantity::Kernel => {
+            Pace::InARow(calls) if kernels_alone => {
                 let times = stream.kernel_times(|_| (0..calls).try_for_each(|_| once()))?;
-                Ok(us(multiplying(&times)?) / f64::from(calls))
+                Ok(us(counting(task, &times)?) / f64::from(calls))
             }
             Pace::InARow(calls) => {
                 let start = stream.record()?;
@@ -274,9 +276,9 @@ impl Engine for Ours {
         }
     }
 
-    fn contenders(&mut self, task: Task, _quantity: Quantity) -> Result<Contenders> {
+    fn contenders(&mut self, task: Task, quantity: Quantity) -> Result<Contenders> {
         let work = self.work.as_ref().context("no operands are ready")?;
-        Ok(Contenders { names: work.contenders(task), absent: Vec::new() })
+        Ok(Contenders { names: work.contenders(task, quantity), absent: Vec::new() })
     }
 
     fn check(&mut self, call: Call<'_>) -> Result<Answer<Vec<Check>>> {
@@ -302,19 +304,25 @@ impl Engine for Ours {
     }
 }
 
-/// What those of the kernels take that multiply.
-fn multiplying(times: &[KernelTime]) -> Result<Duration, Fault> {
-    let product = |role| {
-        matches!(
+/// What those of the kernels take that count.
+fn counting(task: Task, times: &[KernelTime]) -> Result<Duration, Fault> {
+    let counted = times.iter().filter(|kernel| counts(task, kernel.role));
+    let time: Duration = counted.map(|kernel| kernel.time).sum();
+    match time.is_zero() {
+        true => Err(Fault::Other(anyhow::anyhow!("no kernel counts: {times:?}"))),
+        false => Ok(time),
+    }
+}
+
+/// Whether a kernel is the task itself: of a quantizer all but its set-up are, of a product the one that
+/// multiplies.
+fn counts(task: Task, role: Role) -> bool {
+    match task {
+        Task::Quantize(_) => role != Role::PointerSetup,
+        _ => matches!(
             role,
             Role::GemmSimt(_) | Role::GemmSm90(..) | Role::GemmFp8(_) | Role::GemmSm100(_)
-        )
-    };
-    let products = times.iter().filter(|kernel| product(kernel.role));
-    let time: Duration = products.map(|kernel| kernel.time).sum();
-    match time.is_zero() {
-        true => Err(Fault::Other(anyhow::anyhow!("no kernel multiplied: {times:?}"))),
-        false => Ok(time),
+        ),
     }
 }
 
@@ -340,5 +348,27 @@ fn refusal<T>(fault: Fault) -> Result<Answer<T>> {
         }
         Fault::Library(error) => Err(error.into()),
         Fault::Other(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::measure::quantizer;
+
+    #[test]
+    fn kernels_that_count_are_not_the_set_up() {
+        let quantize = quantizer::all().map(Task::Quantize).next().unwrap();
+        let product = Task::Product(Pass::Wgrad);
+        for (role, of_quantizer) in [
+            (Role::PointerSetup, false),
+            (Role::AmaxTiles, true),
+            (Role::GroupScales, true),
+            (Role::Nvfp4RowAmax, true),
+            (Role::Nvfp4GroupAmax, true),
+        ] {
+            assert_eq!(counts(quantize, role), of_quantizer, "{role:?}");
+            assert!(!counts(product, role), "{role:?}");
+        }
     }
 }

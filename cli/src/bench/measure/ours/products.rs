@@ -10,7 +10,7 @@ use super::Work;
 use super::base::Base;
 use super::check::{self, Limits, Output};
 use super::fill;
-use crate::bench::measure::record::Check;
+use crate::bench::measure::record::{Check, Quantity};
 use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
 
@@ -123,7 +123,7 @@ pub fn not_open() -> Error {
 }
 
 impl Work for Bf16 {
-    fn contenders(&self, _task: Task) -> Vec<String> {
+    fn contenders(&self, _task: Task, _quantity: Quantity) -> Vec<String> {
         vec!["bf16".to_owned()]
     }
 
@@ -165,7 +165,6 @@ mod tests {
     use super::super::Ours;
     use super::*;
     use crate::bench::choices::RecipeChoice;
-    use crate::bench::measure::record::Quantity;
     use crate::bench::suite::{OwnShape, SEED};
 
     /// Products of which the gradient of an expert stays what it was.
@@ -175,8 +174,8 @@ mod tests {
     }
 
     impl Work for Lazy {
-        fn contenders(&self, task: Task) -> Vec<String> {
-            self.products.contenders(task)
+        fn contenders(&self, task: Task, quantity: Quantity) -> Vec<String> {
+            self.products.contenders(task, quantity)
         }
 
         fn open(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<()> {

@@ -21,7 +21,7 @@ use super::base::Base;
 use super::check::{self, Limits, Read};
 use super::products::{BF16, F32, Results, calls_to_check, not_open};
 use crate::bench::choices::RecipeChoice;
-use crate::bench::measure::record::Check;
+use crate::bench::measure::record::{Check, Quantity};
 use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
 
@@ -181,7 +181,7 @@ impl Set {
 }
 
 impl Work for Quantized {
-    fn contenders(&self, task: Task) -> Vec<String> {
+    fn contenders(&self, task: Task, _quantity: Quantity) -> Vec<String> {
         let mut names = Vec::new();
         if let Task::Product(pass) = task {
             for recipe in self.sets.iter().flat_map(|set| &set.recipes) {

@@ -8,10 +8,11 @@ use grouped_linear::{Direction, QuantizedSpec, QuantizedTensor, SourceShape, Str
 use super::Work;
 use super::base::Base;
 use super::check::{Errors, Limits, Read};
+use super::copy::Copy;
 use super::products::not_open;
 use super::quantized::{restored_tokens, restored_weights};
 use crate::bench::measure::quantizer::{Copies, Kind, Quantizer, Source};
-use crate::bench::measure::record::Check;
+use crate::bench::measure::record::{COPY, Check, Quantity};
 use crate::bench::measure::task::Task;
 
 /// Rows that are restored and compared.
@@ -21,12 +22,13 @@ const LINES: usize = 8;
 pub struct Quantizers {
     base: Base,
     destination: Option<QuantizedTensor>,
+    copy: Option<Copy>,
 }
 
 impl Quantizers {
     /// Nothing is allocated before a quantizer is opened.
     pub fn new(base: Base) -> Self {
-        Self { base, destination: None }
+        Self { base, destination: None, copy: None }
     }
 
     fn compare(
@@ -83,13 +85,14 @@ fn direction_name(direction: Direction) -> &'static str {
 }
 
 impl Work for Quantizers {
-    fn contenders(&self, _task: Task) -> Vec<String> {
-        vec!["ours".to_owned()]
+    fn contenders(&self, _task: Task, quantity: Quantity) -> Vec<String> {
+        let names: &[&str] = if quantity == Quantity::Kernel { &["ours", COPY] } else { &["ours"] };
+        names.iter().map(|&name| name.to_owned()).collect()
     }
 
     fn open(&mut self, stream: &Stream, task: Task) -> grouped_linear::Result<()> {
         let Task::Quantize(quantizer) = task else { return Err(not_open()) };
-        self.destination = None; // what was there goes first
+        (self.destination, self.copy) = (None, None); // what was there goes first
         let base = &self.base;
         let tokens = |features| SourceShape::Tokens { rows: base.rows(), features };
         let form = Some(quantizer.form());
@@ -108,7 +111,14 @@ impl Work for Quantizers {
         Ok(())
     }
 
-    fn run(&mut self, stream: &Stream, task: Task, _name: &str) -> grouped_linear::Result<()> {
+    fn run(&mut self, stream: &Stream, task: Task, name: &str) -> grouped_linear::Result<()> {
+        if name == COPY {
+            let copy = match &mut self.copy {
+                Some(copy) => copy,
+                none => none.insert(Copy::new(stream, task.bytes(&self.base.shape))?),
+            };
+            return copy.run(stream, task, name);
+        }
         let (Task::Quantize(quantizer), Some(destination)) = (task, &mut self.destination) else {
             return Err(not_open());
         };
@@ -134,7 +144,10 @@ impl Work for Quantizers {
         Ok(1)
     }
 
-    fn compare(&self, stream: &Stream, task: Task, _name: &str) -> Result<Vec<Check>> {
+    fn compare(&self, stream: &Stream, task: Task, name: &str) -> Result<Vec<Check>> {
+        if name == COPY {
+            return Ok(Vec::new()); // the driver's, not ours
+        }
         let (Task::Quantize(quantizer), Some(destination)) = (task, &self.destination) else {
             return Err(not_open().into());
         };
@@ -147,5 +160,33 @@ impl Work for Quantizers {
             }
         }
         Ok(checks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear::Device;
+
+    use super::super::base::Data;
+    use super::*;
+    use crate::bench::measure::quantizer;
+    use crate::bench::suite::{OwnShape, SEED};
+
+    /// Half of its bytes are read, half are written.
+    #[test]
+    fn kernels_alone_stand_beside_a_copy_of_as_many_bytes() {
+        let shape = "3,40,128,64,33:0:7".parse::<OwnShape>().unwrap().shape(0, SEED).unwrap();
+        let stream = Device::cpu().stream().unwrap();
+        let base = Base::new(&stream, &mut Data::new(5), &shape).unwrap();
+        let mut quantizers = Quantizers::new(base);
+        for task in quantizer::all().map(Task::Quantize) {
+            assert_eq!(quantizers.contenders(task, Quantity::Gpu), ["ours"]);
+            assert_eq!(quantizers.contenders(task, Quantity::Kernel), ["ours", COPY]);
+            quantizers.open(&stream, task).unwrap();
+            assert!(quantizers.copy.is_none(), "{}: only where it takes part", task.name());
+            quantizers.run(&stream, task, COPY).unwrap();
+            let length = quantizers.copy.as_ref().unwrap().source.shape()[0];
+            assert_eq!(2.0 * length as f64, task.bytes(&shape), "{}", task.name());
+        }
     }
 }
