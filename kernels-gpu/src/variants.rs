@@ -222,7 +222,7 @@ macro_rules! variants {
             "module-quantize-fp8" "quantize_fp8" quantize_square(QuantizeArgs) = $crate::quantize::fp8::quantize_square,
                 role: Role::QuantizeFp8(Blocks::Square), threads: 256, cluster: 1, shared: 65_760, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" dequantize(DequantizeArgs) = $crate::quantize::fp8::dequantize::run,
-                role: Role::DequantizeFp8, threads: 256, cluster: 1, shared: 16_928, tile: (128, 128, 1);
+                role: Role::DequantizeFp8, threads: 256, cluster: 1, shared: 16_384, tile: (128, 128, 1);
 
             "module-quantize-fp8-rows" "quantize_fp8_rows" quantize_tensor_rows(QuantizeArgs) = $crate::quantize::fp8::quantize_tensor_rows,
                 role: Role::QuantizeFp8Rows(Blocks::Tensor), threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);

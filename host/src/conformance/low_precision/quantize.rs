@@ -160,10 +160,12 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
             quantize(stream, QuantizeArgs { random, ..args }, &mut destination)?;
             change_forms(case, stream, &destination, Some(&splits), &mut moved)?;
             for direction in destination.directions().filter(|&own| is_restorable(case, own)) {
-                let mut restored = poisoned(stream, x.shape(), DType::F32)?;
-                let sink = DequantizeSink::Tokens(&mut restored, &splits);
-                dequantize(stream, &destination, direction, sink)?;
-                moved.push((format!("{direction:?} restored"), restored));
+                for dtype in restored_types(dtype) {
+                    let mut restored = poisoned(stream, x.shape(), dtype)?;
+                    let sink = DequantizeSink::Tokens(&mut restored, &splits);
+                    dequantize(stream, &destination, direction, sink)?;
+                    moved.push((format!("{direction:?} restored to {dtype}"), restored));
+                }
             }
             let padding = PadProblem {
                 way: Padding::Pad,
@@ -187,13 +189,16 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
             quantize(stream, QuantizeArgs { random, ..args }, &mut destination)?;
             change_forms(case, stream, &destination, None, &mut moved)?;
             for direction in destination.directions().filter(|&own| is_restorable(case, own)) {
-                let zeros = vec![0.0; groups * rows * columns];
-                let shape = [groups, rows, columns];
-                let mut restored = grouped(layout, stream, &shape, DType::Bf16, &zeros)?;
-                let sink = DequantizeSink::Weights(&mut restored);
-                dequantize(stream, &destination, direction, sink)?;
-                let name = format!("{direction:?} restored");
-                moved.extend(restored.tensors().iter().map(|part| (name.clone(), part.clone())));
+                for dtype in restored_types(dtype) {
+                    let zeros = vec![0.0; groups * rows * columns];
+                    let shape = [groups, rows, columns];
+                    let mut restored = grouped(layout, stream, &shape, dtype, &zeros)?;
+                    let sink = DequantizeSink::Weights(&mut restored);
+                    dequantize(stream, &destination, direction, sink)?;
+                    let name = format!("{direction:?} restored to {dtype}");
+                    let parts = restored.tensors().iter();
+                    moved.extend(parts.map(|part| (name.clone(), part.clone())));
+                }
             }
         }
     }
@@ -230,6 +235,11 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
         read(DB, tensor)?;
     }
     Ok(outputs)
+}
+
+/// Types that a copy is taken back to, one of 32 bits and one of 16: kernels store them in other ways.
+fn restored_types(input: DType) -> [DType; 2] {
+    [DType::F32, if input == DType::F32 { DType::Bf16 } else { input }]
 }
 
 /// Whether a copy can be taken back to what it was made from.

@@ -23,7 +23,7 @@ use super::scale::{Format, ScaleRule};
 use super::source::{Bf16, F16, Source};
 use super::stage::{STRIP, WIDTH};
 use super::tiles::Extent;
-use super::{Sharing, WARPS, is_skipped, largest};
+use super::{Sharing, WARPS, is_skipped, largest, tile_index};
 use crate::abi::ElementType;
 use crate::abi::quantize::{Blocks, QuantizeArgs};
 use crate::table::Table;
@@ -82,10 +82,7 @@ unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
         if is_vector && args.table != 0 {
             strip = strip_of_tokens(args, warp);
         } else {
-            let index = block_index();
-            if index >= Extent::of(args).tiles() {
-                return;
-            }
+            let Some(index) = tile_index::<B>(args) else { return };
             if warp == 0 {
                 Job::locate(args, index, B::BLOCKS, S::BYTES).leave(shared_base());
             }

@@ -282,10 +282,7 @@ unsafe fn measure<S: Source>(args: &QuantizeArgs) {
 unsafe fn find<S: Source, B: Sharing>(args: &QuantizeArgs) -> Option<u32> {
     // SAFETY: handed to the caller.
     unsafe {
-        let index = block_index();
-        if index >= Extent::of(args).tiles() {
-            return None;
-        }
+        let index = tile_index::<B>(args)?;
         let place = shared_base();
         if warp_index() == 0 {
             Job::locate(args, index, B::BLOCKS, S::BYTES).leave(place);
@@ -293,6 +290,17 @@ unsafe fn find<S: Source, B: Sharing>(args: &QuantizeArgs) -> Option<u32> {
         block_barrier();
         Some(place)
     }
+}
+
+/// Number of this block's tile, if there is one. Where magnitudes of the whole group were read before
+/// (current scaling), the tiles that were read last come first: they are still in L2.
+#[inline(always)]
+unsafe fn tile_index<B: Sharing>(args: &QuantizeArgs) -> Option<u32> {
+    let index = block_index();
+    // SAFETY: handed to the caller.
+    let tiles = unsafe { Extent::of(args).tiles() };
+    let backwards = matches!(B::BLOCKS, Blocks::Tensor) && args.amax_partial == 0;
+    (index < tiles).then(|| if backwards { tiles - 1 - index } else { index })
 }
 
 /// Leaves the largest of a warp's magnitudes in its slot.

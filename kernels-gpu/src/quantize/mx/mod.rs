@@ -49,4 +49,4 @@ mod scaling;
 mod source;
 pub mod swizzle;
 mod tiles;
-mod unroll;
+pub mod unroll;
