@@ -2,7 +2,7 @@
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{Operand, Ragged, Scalars, SetupArgs, Status, status};
-use grouped_linear_kernels::variants::{Fp8Gemm, Role, kernel};
+use grouped_linear_kernels::variants::{Role, kernel};
 
 use crate::backend::Launcher;
 use crate::error::{Error, Kind, Result};
@@ -88,7 +88,7 @@ pub(crate) fn prepare(
         }
         _ => return Err(mismatch()),
     };
-    args.workers = workers(launch);
+    args.workers = workers(launch, args.ragged)?;
     args.groups = groups as u32;
     args.rows = rows as i64;
     args.split_bytes = splits.bytes_each();
@@ -100,12 +100,16 @@ pub(crate) fn prepare(
     launches.push(row, [1, 1], bytes_of(&args))
 }
 
-/// Blocks for which groups are put in order: those of Hopper's gradients of weights, whose kernels
-/// read the order and whose tiles take as long as their group has rows.
-fn workers(launch: &LaunchPlan) -> u32 {
-    launch.kernel.map_or(0, |kernel| match kernel.role {
-        Role::GemmSm90(Pass::Wgrad, _)
-        | Role::GemmFp8(Fp8Gemm { ragged: Ragged::Reduction, .. }) => kernel.grid[0],
+/// Blocks, or pairs of them, for which groups are put in order: those of gradients of weights on tensor
+/// cores, whose kernels read the order and whose tiles take as long as their group has rows.
+fn workers(launch: &LaunchPlan, ragged: u32) -> Result<u32> {
+    let Some(planned) = &launch.kernel else { return Ok(0) };
+    Ok(match planned.role {
+        Role::GemmSm90(..) | Role::GemmFp8(_) | Role::GemmSm100(_)
+            if ragged == Ragged::Reduction as u32 =>
+        {
+            planned.grid[0] / planned.row()?.cluster
+        }
         _ => 0,
     })
 }

@@ -374,7 +374,8 @@ unsafe fn produce<S: Schedule, G: Group>(
         let elected = elect_one();
         let mut tasks = Tasks::new(shared);
         let mut ring = Stages::<S, G>::new(shared);
-        let mut scheduler = Scheduler::new(*table, args.n.div_ceil(TILE_N), false);
+        let columns = args.n.div_ceil(TILE_N);
+        let mut scheduler = Scheduler::new(*table, columns, S::RAGGED_REDUCTION);
         let mut tile = block_index() / G::BLOCKS;
         while let Some(work) = place::<G>(&mut scheduler, tile) {
             tile += grid_blocks() / G::BLOCKS;
