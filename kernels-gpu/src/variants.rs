@@ -168,7 +168,8 @@ impl Kernel {
             Role::QuantizeFp8(_) => QUANTIZE_BLOCKS,
             Role::AmaxTiles | Role::QuantizeFp8Rows(_) | Role::QuantizeFp8Columns(_) => 4,
             Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
-            Role::QuantizeMxfp8(_) => 2,
+            Role::QuantizeMxfp8(ElementType::F32) => 2,
+            Role::QuantizeMxfp8(_) => 3,
             Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
             Role::QuantizeNvfp4(_, ElementType::F32) | Role::Nvfp4TileAmax(ElementType::F32) => 2,
             Role::QuantizeNvfp4(..) => 3,
@@ -197,6 +198,7 @@ impl Kernel {
                 | Role::QuantizeFp8(_)
                 | Role::QuantizeFp8Rows(_)
                 | Role::QuantizeFp8Columns(_)
+                | Role::QuantizeMxfp8(_)
         )
     }
 }
@@ -239,11 +241,11 @@ macro_rules! variants {
                 role: Role::QuantizeFp8Columns(Blocks::Square), threads: 256, cluster: 1, shared: 21_120, tile: (128, 128, 1);
 
             "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_bf16(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<Bf16>,
-                role: Role::QuantizeMxfp8(ElementType::Bf16), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);
+                role: Role::QuantizeMxfp8(ElementType::Bf16), threads: 256, cluster: 1, shared: 3072, tile: (128, 128, 1);
             "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_f16(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<F16>,
-                role: Role::QuantizeMxfp8(ElementType::F16), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);
+                role: Role::QuantizeMxfp8(ElementType::F16), threads: 256, cluster: 1, shared: 3072, tile: (128, 128, 1);
             "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_f32(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<F32>,
-                role: Role::QuantizeMxfp8(ElementType::F32), threads: 256, cluster: 1, shared: 4096, tile: (128, 128, 1);
+                role: Role::QuantizeMxfp8(ElementType::F32), threads: 256, cluster: 1, shared: 3072, tile: (128, 128, 1);
             "module-quantize-mxfp8" "quantize_mxfp8" mxfp8_dequantize(MxDequantizeArgs) = $crate::quantize::mx::dequantize::mxfp8,
                 role: Role::DequantizeMxfp8, threads: 256, cluster: 1, shared: 0, tile: (128, 128, 1);
             "module-quantize-mxfp8" "quantize_mxfp8" swizzle_scales(SwizzleArgs) = $crate::quantize::mx::swizzle::run,

@@ -98,7 +98,9 @@ fn check_on(architecture: Arch, case: &Case) {
         format: element_type(case.recipe.format) as u32,
         square: u32::from(case.recipe.shape == BlockShape::Square),
     };
-    bench.launch(&format!("quantize_mxfp8_{name}"), 3, &args);
+    // A block more than there are tiles.
+    let blocks = case.shape.tiles() as u32 + 1;
+    bench.launch(&format!("quantize_mxfp8_{name}"), blocks, &args);
     for (i, (copy, want)) in copies.iter().zip(&wants).enumerate() {
         if case.wanted[i] {
             let what = format!("{what} copy {i}");
@@ -328,7 +330,7 @@ fn rowwise_exponents(shape: &Shape, values: &[f32]) -> [(Arch, Vec<u8>); 2] {
         let rowwise = MxCopy { scales, ..MxCopy::default() };
         let format = ElementType::E4m3 as u32;
         let args = Mxfp8Args { source, rowwise, format, ..Mxfp8Args::default() };
-        bench.launch("quantize_mxfp8_f32", 1, &args);
+        bench.launch("quantize_mxfp8_f32", shape.tiles() as u32, &args);
         (architecture, bench.read(scales, bytes))
     })
 }

@@ -269,10 +269,15 @@ def layer_section(kind):
         if "transformer_engine" in LIBRARIES:
             for task in tasks:
                 make = lambda task=task: transformer_engine(kind, shape, x, dy, task == "layer")
+                if kind == "mxfp8-square":
+                    make = cannot("TransformerEngine is asked for MXFP8 with lines alone: see layer.mxfp8")
                 tasks[task]["transformer_engine"] = make
         return tasks
 
     return section
+
+
+LAYERS = ("bf16", "current", "block", "mxfp8", "mxfp8-square", "nvfp4")
 
 
 def transformer_engine(kind, shape, x, dy, backward):
@@ -389,7 +394,7 @@ SECTIONS = {
     "mxfp8": micro_section,
     "nvfp4": micro_section,
     "quantize": lambda _shape: {},
-    **{f"layer.{kind}": layer_section(kind) for kind in ("bf16", "current", "block", "mxfp8", "nvfp4")},
+    **{f"layer.{kind}": layer_section(kind) for kind in LAYERS},
 }
 
 

@@ -38,13 +38,16 @@ pub enum LayerKind {
     Block,
     /// MXFP8.
     Mxfp8,
+    /// MXFP8 with squares of weights, whose exact numbers are the same both ways.
+    Mxfp8Square,
     /// NVFP4.
     Nvfp4,
 }
 
 impl LayerKind {
     /// All, in the order of tables.
-    pub const ALL: [Self; 5] = [Self::Bf16, Self::Current, Self::Block, Self::Mxfp8, Self::Nvfp4];
+    pub const ALL: [Self; 6] =
+        [Self::Bf16, Self::Current, Self::Block, Self::Mxfp8, Self::Mxfp8Square, Self::Nvfp4];
 
     /// As tables have it.
     pub fn name(self) -> &'static str {
@@ -53,6 +56,7 @@ impl LayerKind {
             Self::Current => "current",
             Self::Block => "block",
             Self::Mxfp8 => "mxfp8",
+            Self::Mxfp8Square => "mxfp8-square",
             Self::Nvfp4 => "nvfp4",
         }
     }
@@ -63,7 +67,7 @@ impl LayerKind {
             Self::Bf16 => &[RecipeChoice::Bf16],
             Self::Current => &[RecipeChoice::Fp8Fast, RecipeChoice::Fp8Tensor],
             Self::Block => &[RecipeChoice::Fp8Block],
-            Self::Mxfp8 => &[RecipeChoice::Mxfp8],
+            Self::Mxfp8 | Self::Mxfp8Square => &[RecipeChoice::Mxfp8],
             Self::Nvfp4 => &[RecipeChoice::Nvfp4],
         }
     }

@@ -76,12 +76,13 @@ fn the_cpu_can_be_an_engine() {
     }
     // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; those of three
     // passes again, beside replays; no kernel alone; 26 quantizers, and 26 copies of as many bytes; a
-    // forward of one layer alone and of four beside BF16, a layer of five beside BF16 or products, each
+    // forward of one layer alone and of five beside BF16, a layer of six beside BF16 or products, each
     // for two quantities, plain and beside replays.
     let (products, replayed) = (4 + 9 + 8, 3 + 7 + 6);
     let timed_products = 2 * products + 2 * replayed;
-    let refusals = products + 26 + 2 * replayed + (9 + 10) * 2;
-    assert_eq!((timed, refused), (timed_products + 2 * 26 + (9 + 10) * 4, refusals));
+    let layers = 11 + 12;
+    let refusals = products + 26 + 2 * replayed + layers * 2;
+    assert_eq!((timed, refused), (timed_products + 2 * 26 + layers * 4, refusals));
 }
 
 /// Graphs are recorded and replayed, and kernels compared with FP64, on an emulated GPU.
@@ -421,10 +422,10 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
     }
     // BF16: grouped, loop and dense in three passes and, overwriting, in the fourth; FP8: grouped and
     // dense, fast and not, where grouped products of 24 and 16 rows are refused in two passes; MXFP8 and
-    // NVFP4: grouped. Layers: grouped, in five sections, two tasks, two quantities, plain and beside
+    // NVFP4: grouped. Layers: grouped, in six sections, two tasks, two quantities, plain and beside
     // replays. Products of three passes again, plain and replayed, and of all beside kernels. A copy.
     let (products, replayed) = (4 * 3 + 4 * 4 - 2 * 2 + 2 * 4, 3 * 3 + 3 * 4 - 2 + 2 * 3);
-    assert_eq!(timed, 3 * products + 2 * 2 * replayed + 5 * 2 * 2 * 3 + 1);
+    assert_eq!(timed, 3 * products + 2 * 2 * replayed + 6 * 2 * 2 * 3 + 1);
     // The loop that adds is refused by the module itself.
     let reasons: Vec<&str> = refusals.iter().map(|own| own.reason.as_str()).collect();
     assert!(reasons.contains(&"RuntimeError: mm is out"), "{refusals:?}");

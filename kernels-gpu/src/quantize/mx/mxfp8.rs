@@ -6,30 +6,30 @@
 
 use ptx_std::convert::{f16x2_to_f32, f32_to_bf16x2, f32x4_to_e4m3x4, f32x4_to_e5m2x4};
 use ptx_std::convert_small::{e4m3x4_to_f16x4, e5m2x4_to_f16x4};
-use ptx_std::hint::opaque_u64;
+use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::memory::{
     load_shared_f32, shared_base, store_f32, store_shared_f32, store_u32x2_if, store_u32x4_if,
 };
 use ptx_std::sync::block_barrier;
-use ptx_std::thread::{
-    WARP, block_index, grid_blocks, lane_index, shuffle_xor_f32, thread_index, warp_index,
-};
+use ptx_std::thread::{WARP, block_index, lane_index, shuffle_xor_f32, thread_index, warp_index};
 
 use super::e8m0::{Exponents, exponent, factor, value};
 use super::scales::TileScales;
 use super::source::{CHUNK, Source, largest};
-use super::tiles::{COLUMNS, ROWS, Tile, Tiles, is_skipped};
-use super::unroll::{anew, array4, array8, each4, each8};
+use super::tiles::{COLUMNS, ROWS, Tiles, is_skipped};
+use super::unroll::{anew, array4, array8, each8};
 use crate::abi::ElementType;
 use crate::abi::mx::{MXFP8_BLOCK, MxCopy, MxScales, Mxfp8Args};
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
-/// Dynamic shared memory: the scales of both copies of a tile, twice, and the columns' sums.
-pub const SHARED_BYTES: u32 = 4 * SCALE_BYTES + 4 * BANDS * COLUMNS;
+/// Dynamic shared memory: the scales of both copies of a tile, and the columns' sums.
+pub const SHARED_BYTES: u32 = SUMS + 4 * BANDS * COLUMNS;
 
 /// Bytes of the scales of a tile of one copy.
 const SCALE_BYTES: u32 = TileScales::bytes(MXFP8_BLOCK);
+/// Where the sums of the columns of each band lie, behind the scales of both copies.
+const SUMS: u32 = 2 * SCALE_BYTES;
 /// Bands of 32 rows of a tile.
 const BANDS: u32 = ROWS / MXFP8_BLOCK;
 /// Lanes side by side.
@@ -83,15 +83,16 @@ impl Format for E5m2 {
     }
 }
 
-/// The kernel: block x takes tiles x, x + grid, …
+/// The kernel: each block takes a tile.
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory; the addresses in
-/// `args` are valid for what its fields describe; columns are a multiple of 32.
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, at least as many as
+/// there are tiles; the addresses in `args` are valid for what its fields describe; columns are a
+/// multiple of 32.
 #[inline(always)]
 pub unsafe fn run<S: Source>(args: &Mxfp8Args, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above. All threads of a block take the same tiles, so
+    // SAFETY: the launcher keeps the contract above. All threads of a block take the same tile, so
     // they meet at every barrier.
     unsafe {
         if is_skipped(args.source.skip) {
@@ -99,34 +100,10 @@ pub unsafe fn run<S: Source>(args: &Mxfp8Args, _args_address: u64) {
         }
         let e5m2 = args.format == ElementType::E5m2 as u32;
         match (e5m2, args.square != 0) {
-            (false, false) => walk::<S, E4m3, false>(args),
-            (false, true) => walk::<S, E4m3, true>(args),
-            (true, false) => walk::<S, E5m2, false>(args),
-            (true, true) => walk::<S, E5m2, true>(args),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn walk<S: Source, F: Format, const SQUARE: bool>(args: &Mxfp8Args) {
-    // SAFETY: as in `run`. Scales are collected in two places by turns: a thread that collects
-    // those of a tile has passed the barrier of the one before, and nobody passes that before
-    // having stored the scales of the tile before it.
-    unsafe {
-        let tiles = Tiles::new(&args.source);
-        let mut turn = 0;
-        let mut index = block_index();
-        let mut count = tiles.count;
-        while index < count {
-            let tile = tiles.get(index);
-            let shared = shared_base() + 2 * SCALE_BYTES * turn;
-            quantize_tile::<S, F, SQUARE>(args, &tiles, &tile, shared);
-            turn ^= 1;
-            index += grid_blocks();
-            // For Blackwell, ptxas has one register too few where elements have four bytes.
-            if cfg!(feature = "sm100a") && S::BYTES == 4 {
-                count = tiles.count_anew();
-            }
+            (false, false) => quantize::<S, E4m3, false>(args),
+            (false, true) => quantize::<S, E4m3, true>(args),
+            (true, false) => quantize::<S, E5m2, false>(args),
+            (true, true) => quantize::<S, E5m2, true>(args),
         }
     }
 }
@@ -149,17 +126,19 @@ impl Place {
     }
 }
 
+/// Takes the tile of this block, if there is one.
 #[inline(always)]
-unsafe fn quantize_tile<S: Source, F: Format, const SQUARE: bool>(
-    args: &Mxfp8Args,
-    tiles: &Tiles<'_>,
-    tile: &Tile,
-    shared: u32,
-) {
+unsafe fn quantize<S: Source, F: Format, const SQUARE: bool>(args: &Mxfp8Args) {
     let columns = args.source.columns;
-    // SAFETY: as in `walk`; elements are loaded where the source has them, and stored where it has
+    // SAFETY: as in `run`; elements are loaded where the source has them, and stored where it has
     // them.
     unsafe {
+        let (tiles, shared) = (Tiles::new(&args.source), shared_base());
+        if block_index() >= tiles.count {
+            return;
+        }
+        let tile = &tiles.get(block_index());
+
         // Find the lane's elements.
         let (thread, warp, lane) = (thread_index(), warp_index(), lane_index());
         let band = warp / (COLUMNS / WARP_COLUMNS);
@@ -181,7 +160,7 @@ unsafe fn quantize_tile<S: Source, F: Format, const SQUARE: bool>(
 
         // Sum the columns.
         let dbias = opaque_u64(args.dbias_partial);
-        let sums = shared_base() + 4 * SCALE_BYTES;
+        let sums = shared + SUMS;
         if dbias != 0 {
             let sums_of_band = column_sums::<S>(&chunks);
             if lane < ACROSS {
@@ -208,8 +187,16 @@ unsafe fn quantize_tile<S: Source, F: Format, const SQUARE: bool>(
             if lane < ACROSS {
                 each8(|i| column_scale.put(i as u32, e));
             }
-            square_half::<S, F>(args, &place, &chunks, 0, e);
-            square_half::<S, F>(args, &place, &chunks, 4, e);
+            let of_all = ([factor(e); 8], [value(e); 8]);
+            let rowwise = anew(&args.rowwise);
+            if rowwise.is_wanted() {
+                store::<S, F>(&rowwise, &place, &chunks, |_| of_all);
+            }
+            let columnwise = anew(&args.columnwise);
+            if columnwise.is_wanted() {
+                let chunks = array8(|i| S::anew(chunks[i]));
+                store::<S, F>(&columnwise, &place, &chunks, |_| of_all);
+            }
         } else {
             let rowwise = anew(&args.rowwise);
             if rowwise.is_wanted() {
@@ -217,17 +204,18 @@ unsafe fn quantize_tile<S: Source, F: Format, const SQUARE: bool>(
                 if lane % 4 == 0 {
                     each8(|i| row_scale.put(DOWN * i as u32, e.code(i)));
                 }
-                row_half::<S, F>(&rowwise, &place, &chunks, 0, &e);
-                row_half::<S, F>(&rowwise, &place, &chunks, 4, &e);
+                let of_row = |i| ([e.factor(i); 8], [e.value(i); 8]);
+                store::<S, F>(&rowwise, &place, &chunks, of_row);
             }
             let columnwise = anew(&args.columnwise);
             if columnwise.is_wanted() {
+                let chunks = array8(|i| S::anew(chunks[i]));
                 let e = column_exponents::<S, F>(&chunks);
                 if lane < ACROSS {
                     each8(|i| column_scale.put(i as u32, e.code(i)));
                 }
-                column_half::<S, F>(&columnwise, &place, &chunks, 0, &e);
-                column_half::<S, F>(&columnwise, &place, &chunks, 4, &e);
+                let of_all = (array8(|i| e.factor(i)), array8(|i| e.value(i)));
+                store::<S, F>(&columnwise, &place, &chunks, |_| of_all);
             }
         }
 
@@ -240,18 +228,15 @@ unsafe fn quantize_tile<S: Source, F: Format, const SQUARE: bool>(
         if columnwise.scales != 0 {
             column_scales.store(columnwise.scales, tile, thread, THREADS);
         }
-        if dbias != 0 {
-            if thread < COLUMNS && tile.column + thread < columns {
-                let mut sum = 0.0;
-                for band in 0..BANDS {
-                    sum += load_shared_f32(sums + 4 * (band * COLUMNS + thread));
-                }
-                let index =
-                    u64::from(tile.row_tile) * u64::from(columns) + u64::from(tile.column + thread);
-                store_f32(dbias + 4 * index, sum);
+        if dbias != 0 && thread < COLUMNS && tile.column + thread < columns {
+            let mut sum = 0.0;
+            for band in 0..BANDS {
+                sum += load_shared_f32(sums + 4 * (band * COLUMNS + thread));
             }
-            // The sums have one place only.
-            block_barrier();
+            // Divided anew: else what divides would be kept from the beginning.
+            let row_tile = block_index() / opaque(args.source.tile_columns());
+            let index = u64::from(row_tile) * u64::from(columns) + u64::from(tile.column + thread);
+            store_f32(dbias + 4 * index, sum);
         }
     }
 }
@@ -315,76 +300,67 @@ fn encode<F: Format>(v: [f32; 8], by: [f32; 8]) -> [u32; 2] {
     ]
 }
 
-/// Four rows of a lane, from row `first` on, by their blocks along the columns.
+/// Stores a copy of the eight rows of a lane: `scales` says by what those of a row are multiplied, and
+/// by what their codes.
 #[inline(always)]
-unsafe fn row_half<S: Source, F: Format>(
+unsafe fn store<S: Source, F: Format>(
     copy: &MxCopy,
     place: &Place,
     chunks: &[S::Chunk; 8],
-    first: usize,
-    e: &Exponents,
+    scales: impl Fn(usize) -> ([f32; 8], [f32; 8]),
 ) {
-    let codes = array4(|i| encode::<F>(S::values(chunks[first + i]), [e.factor(first + i); 8]));
-    // SAFETY: handed to the caller.
-    unsafe { store::<F>(copy, place, first, &codes, |i| [e.value(first + i); 8]) };
-}
-
-/// Four rows of a lane, from row `first` on, by their blocks along the rows.
-#[inline(always)]
-unsafe fn column_half<S: Source, F: Format>(
-    copy: &MxCopy,
-    place: &Place,
-    chunks: &[S::Chunk; 8],
-    first: usize,
-    e: &Exponents,
-) {
-    let by = array8(|i| e.factor(i));
-    let codes = array4(|i| encode::<F>(S::values(chunks[first + i]), by));
-    // SAFETY: handed to the caller.
-    unsafe { store::<F>(copy, place, first, &codes, |_| array8(|i| e.value(i))) };
-}
-
-/// Four rows of a lane, from row `first` on, of squares: the same for both copies.
-#[inline(always)]
-unsafe fn square_half<S: Source, F: Format>(
-    args: &Mxfp8Args,
-    place: &Place,
-    chunks: &[S::Chunk; 8],
-    first: usize,
-    e: u32,
-) {
-    let codes = array4(|i| encode::<F>(S::values(chunks[first + i]), [factor(e); 8]));
+    let place = &Place { index: opaque_u64(place.index), step: opaque_u64(place.step), ..*place };
     // SAFETY: handed to the caller.
     unsafe {
-        store::<F>(&anew(&args.rowwise), place, first, &codes, |_| [value(e); 8]);
-        store::<F>(&anew(&args.columnwise), place, first, &codes, |_| [value(e); 8]);
-    }
-}
-
-/// Stores the codes of four rows of a lane, from row `first` on, and what they stand for: `back`
-/// says by what those of a row are multiplied.
-#[inline(always)]
-unsafe fn store<F: Format>(
-    copy: &MxCopy,
-    place: &Place,
-    first: usize,
-    codes: &[[u32; 2]; 4],
-    back: impl Fn(usize) -> [f32; 8],
-) {
-    let index = |i: usize| place.index + place.step * (first + i) as u64;
-    let is_live = |i: usize| place.is_live(first + i);
-    // SAFETY: the elements are the lane's, where they are there.
-    unsafe {
+        // Each by itself, though few ask for both: what one makes of an element is not kept for the
+        // other, which takes registers.
         if copy.data != 0 {
-            each4(|i| store_u32x2_if(is_live(i), copy.data + index(i), codes[i]));
+            macro_rules! row {
+                ($($i:literal)*) => {
+                    $(store_codes::<S, F>(copy, place, $i, chunks[$i], scales($i).0);)*
+                };
+            }
+            row!(0 1 2 3 4 5 6 7);
         }
         if copy.exact != 0 {
-            each4(|i| {
-                let values = exact::<F>(codes[i], back(i));
-                store_u32x4_if(is_live(i), copy.exact + 2 * index(i), values);
-            });
+            macro_rules! row {
+                ($($i:literal)*) => {
+                    $(store_exact::<S, F>(copy, place, $i, S::anew(chunks[$i]), scales($i));)*
+                };
+            }
+            row!(0 1 2 3 4 5 6 7);
         }
     }
+}
+
+/// Stores the codes of row `i` of a lane.
+#[inline(always)]
+unsafe fn store_codes<S: Source, F: Format>(
+    copy: &MxCopy,
+    place: &Place,
+    i: usize,
+    chunk: S::Chunk,
+    by: [f32; 8],
+) {
+    let codes = encode::<F>(S::values(chunk), by);
+    let index = place.index + place.step * i as u64;
+    // SAFETY: the elements are the lane's, where they are there.
+    unsafe { store_u32x2_if(place.is_live(i), copy.data + index, codes) };
+}
+
+/// Stores what the codes of row `i` of a lane stand for.
+#[inline(always)]
+unsafe fn store_exact<S: Source, F: Format>(
+    copy: &MxCopy,
+    place: &Place,
+    i: usize,
+    chunk: S::Chunk,
+    (by, back): ([f32; 8], [f32; 8]),
+) {
+    let codes = encode::<F>(S::values(chunk), by);
+    let index = place.index + place.step * i as u64;
+    // SAFETY: the elements are the lane's, where they are there.
+    unsafe { store_u32x4_if(place.is_live(i), copy.exact + 2 * index, exact::<F>(codes, back)) };
 }
 
 /// The values of eight codes in BF16.

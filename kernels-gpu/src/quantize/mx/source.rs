@@ -3,6 +3,7 @@
 
 use ptx_std::convert::f16x2_to_f32;
 use ptx_std::convert_small::{max_bf16x2, max_f16x2, min_bf16x2, min_f16x2, permute_bytes};
+use ptx_std::hint::opaque;
 use ptx_std::memory::load_constant_u32x4_if;
 use ptx_std::thread::shuffle_xor;
 
@@ -39,6 +40,10 @@ pub trait Source {
     ///
     /// If `condition` holds, the element is there, and nobody writes it while the kernel runs.
     unsafe fn load_one(condition: bool, address: u64) -> f32;
+
+    /// The same elements, of which the compiler knows nothing: else it would keep what was made of them,
+    /// which takes as many registers, for the next to use it.
+    fn anew(chunk: Self::Chunk) -> Self::Chunk;
 
     /// Their values.
     fn values(chunk: Self::Chunk) -> [f32; 8];
@@ -94,6 +99,11 @@ macro_rules! packed {
             unsafe fn load_one(condition: bool, address: u64) -> f32 {
                 // SAFETY: handed to the caller.
                 if condition { unsafe { <Self as Element>::load(address) } } else { 0.0 }
+            }
+
+            #[inline(always)]
+            fn anew(chunk: [u32; 4]) -> [u32; 4] {
+                chunk.map(opaque)
             }
 
             #[inline(always)]
@@ -189,6 +199,11 @@ impl Source for F32 {
     unsafe fn load_one(condition: bool, address: u64) -> f32 {
         // SAFETY: handed to the caller.
         if condition { unsafe { <Self as Element>::load(address) } } else { 0.0 }
+    }
+
+    #[inline(always)]
+    fn anew(chunk: [f32; 8]) -> [f32; 8] {
+        chunk.map(|value| f32::from_bits(opaque(value.to_bits())))
     }
 
     #[inline(always)]

@@ -76,17 +76,6 @@ impl<'a> Tiles<'a> {
         }
     }
 
-    /// [`count`](Self::count), found another time: kept in between, it would take a register.
-    #[inline(always)]
-    pub unsafe fn count_anew(&self) -> u32 {
-        let groups = opaque(self.source.groups);
-        if self.source.table == 0 {
-            return groups * self.source.tiles_of_group();
-        }
-        // SAFETY: the table belongs to the source.
-        unsafe { Table::new(self.source.table, groups).tile_prefix(groups) }
-    }
-
     /// Tile `index`, which is below `count`.
     #[inline(always)]
     pub unsafe fn get(&self, index: u32) -> Tile {

@@ -4,7 +4,9 @@ use anyhow::Result;
 use grouped_linear::functional::{
     DgradArgs, FpropArgs, GemmOptions, WgradArgs, dgrad, fprop, wgrad,
 };
-use grouped_linear::recipe::{BlockScaling, CurrentScaling, Mxfp8Scaling, Nvfp4Scaling};
+use grouped_linear::recipe::{
+    BlockScaling, BlockShape, CurrentScaling, Mxfp8Scaling, Nvfp4Scaling,
+};
 use grouped_linear::{
     BackwardOptions, DType, ForwardOptions, GradSink, GroupedLinear, GroupedTensor, LayerRecipe,
     Recipe, RecipeBuffers, RowSink, Stream, Tensor, Wgrad,
@@ -52,6 +54,10 @@ impl Layers {
             LayerKind::Current => Some(Recipe::Current(CurrentScaling::default())),
             LayerKind::Block => Some(Recipe::Block(BlockScaling::default())),
             LayerKind::Mxfp8 => Some(Recipe::Mxfp8(Mxfp8Scaling::default())),
+            LayerKind::Mxfp8Square => {
+                let weight = BlockShape::Square;
+                Some(Recipe::Mxfp8(Mxfp8Scaling { weight, ..Mxfp8Scaling::default() }))
+            }
             LayerKind::Nvfp4 => Some(Recipe::Nvfp4(Nvfp4Scaling::default())),
         };
         let recipe = match recipe {
@@ -113,7 +119,9 @@ fn limits(kind: LayerKind, contender: &str) -> Limits {
     match kind {
         LayerKind::Bf16 => BF16,
         LayerKind::Current => Limits { worst: 0.5, rms: 0.1 },
-        LayerKind::Block | LayerKind::Mxfp8 => Limits { worst: 0.4, rms: 0.07 },
+        LayerKind::Block | LayerKind::Mxfp8 | LayerKind::Mxfp8Square => {
+            Limits { worst: 0.4, rms: 0.07 }
+        }
         LayerKind::Nvfp4 => Limits { worst: 1.6, rms: 0.3 },
     }
 }
