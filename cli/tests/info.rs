@@ -25,8 +25,12 @@ fn choices(text: &str) -> Vec<&str> {
 
 #[test]
 fn each_pass_has_a_choice_and_a_reason() {
-    let only = |pass: &str| format!("gemm_sm90_{pass}_bf16, the only one that is eligible");
-    assert_eq!(choices(&text(&[])), ["fprop", "dgrad", "wgrad"].map(only));
+    let hopper = [
+        "gemm_sm90_fprop_bf16, the cheapest of 2 that are eligible",
+        "gemm_sm90_dgrad_bf16, the only one that is eligible",
+        "gemm_sm90_wgrad_bf16, the only one that is eligible",
+    ];
+    assert_eq!(choices(&text(&[])), hopper);
 
     let blackwell = text(&["--target=sm_100a", "--pass=fprop,wgrad", "--recipe=mxfp8"]);
     let pair =
@@ -52,7 +56,8 @@ fn kernels_are_asked_for_by_name_or_refused_with_the_reason() {
         (&["--recipe=f16", "--output=f32"], "gemm_sm90_fprop_f16"),
         (&["--recipe=fp8-fast"], "gemm_fp8_rows_tensor_fast_e4m3, the only one"),
         (&["--recipe=fp8-block"], "gemm_fp8_rows_vector_square_e4m3, the only one"),
-        (&["--recipe=nvfp4"], "gemm_sm90_fprop_bf16, the only one"),
+        (&["--recipe=nvfp4"], "gemm_sm90_fprop_bf16, the cheapest of 2 that are eligible"),
+        (&["--kernel=narrow"], "gemm_sm90_fprop_narrow_bf16, asked for by name"),
         (&["--rows=0"], "choice     no kernel, there is nothing to write"),
         (&["--rows=0", "--pass=wgrad"], "gemm_simt_bf16, there are no token rows"),
         (&["--target=cpu"], "choice     the CPU reference"),
@@ -72,7 +77,7 @@ fn what_cannot_be_planned_is_refused() {
     for (flags, reason) in [
         (&["--groups=0"][..], "0 groups were asked for"),
         (&["--recipe=bf8"], "f32, f16 or a recipe of bench is needed"),
-        (&["--kernel=fast"], "there are auto, simt, block, pair"),
+        (&["--kernel=fast"], "there are auto, simt, block, narrow, pair"),
         (&["--target=sm_80"], "emulated:sm_100a, sm_90a and sm_100a are possible"),
         (&["--target=cuda:0"], "--target cuda cannot be used"),
         (&["--target=cpu", "--multiprocessors=4"], "the CPU"),

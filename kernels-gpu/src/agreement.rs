@@ -7,7 +7,7 @@ use crate::gemm::sm90::ring::{DeepRing, Rooms, WideBoxes};
 use crate::gemm::{product as products, scales, shape, simt, sm100};
 use crate::quantize::mx::{amax, dequantize, mxfp8, nvfp4, swizzle};
 use crate::quantize::{cast, fp8, pad};
-use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role, Sm100Gemm, Sm100Product};
+use crate::variants::{Fp8Gemm, KERNELS, Kernel, Role, Sm90Gemm, Sm100Gemm, Sm100Product};
 use crate::{reduce, setup};
 
 const _: () = {
@@ -85,11 +85,11 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && n == simt::TILE
                 && k == simt::DEPTH
         }
-        Role::GemmSm90(..) => {
+        Role::GemmSm90(Sm90Gemm { narrow, .. }) => {
             threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
                 && shared >= DeepRing::SHARED_BYTES
                 && m == shape::TILE_M
-                && n == shape::TILE_N
+                && n == if narrow { shape::NARROW_N } else { shape::TILE_N }
                 && k == products::DEPTH
         }
         Role::GemmFp8(Fp8Gemm { scaling: Scaling { a, b, accumulation }, .. }) => {

@@ -62,8 +62,8 @@ pub enum Role {
     Dscales,
     /// The readable grouped GEMM, any pass, for operands of one type.
     GemmSimt(ElementType),
-    /// The wgmma grouped GEMM of one pass, for operands of one type.
-    GemmSm90(Pass, ElementType),
+    /// The wgmma grouped GEMM of 16-bit operands.
+    GemmSm90(Sm90Gemm),
     /// Largest magnitudes of the tiles of a tensor to be quantized.
     AmaxTiles,
     /// Scales of groups from the magnitudes of their tiles.
@@ -100,6 +100,17 @@ pub enum Role {
     GemmFp8(Fp8Gemm),
     /// The tcgen05 grouped GEMM.
     GemmSm100(Sm100Gemm),
+}
+
+/// Which wgmma kernel of 16-bit operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sm90Gemm {
+    /// How the operands lie.
+    pub pass: Pass,
+    /// Their type.
+    pub element: ElementType,
+    /// Whether a tile has 240 columns, not 256.
+    pub narrow: bool,
 }
 
 /// Which tcgen05 kernel.
@@ -301,19 +312,25 @@ macro_rules! variants {
             "module-simt" "simt" gemm_simt_f32(GemmArgs) = $crate::gemm::simt::run::<F32>,
                 role: Role::GemmSimt(ElementType::F32), threads: 256, cluster: 1, shared: 8704, tile: (64, 64, 16);
 
-            "module-gemm-bf16" "gemm_bf16" gemm_sm90_fprop_bf16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, Bf16>,
-                role: Role::GemmSm90(Pass::Fprop, ElementType::Bf16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
-            "module-gemm-bf16" "gemm_bf16" gemm_sm90_dgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, Bf16>,
-                role: Role::GemmSm90(Pass::Dgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
-            "module-gemm-bf16" "gemm_bf16" gemm_sm90_wgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, Bf16>,
-                role: Role::GemmSm90(Pass::Wgrad, ElementType::Bf16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
+            "module-gemm-bf16" "gemm_bf16" gemm_sm90_fprop_bf16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, Bf16, 128>,
+                role: sm90(Pass::Fprop, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
+            "module-gemm-bf16" "gemm_bf16" gemm_sm90_dgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, Bf16, 128>,
+                role: sm90(Pass::Dgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
+            "module-gemm-bf16" "gemm_bf16" gemm_sm90_wgrad_bf16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, Bf16, 128>,
+                role: sm90(Pass::Wgrad, ElementType::Bf16, false), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
 
-            "module-gemm-f16" "gemm_f16" gemm_sm90_fprop_f16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, F16>,
-                role: Role::GemmSm90(Pass::Fprop, ElementType::F16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
-            "module-gemm-f16" "gemm_f16" gemm_sm90_dgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, F16>,
-                role: Role::GemmSm90(Pass::Dgrad, ElementType::F16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
-            "module-gemm-f16" "gemm_f16" gemm_sm90_wgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, F16>,
-                role: Role::GemmSm90(Pass::Wgrad, ElementType::F16), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
+            "module-gemm-bf16-narrow" "gemm_bf16_narrow" gemm_sm90_fprop_narrow_bf16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, Bf16, 120>,
+                role: sm90(Pass::Fprop, ElementType::Bf16, true), threads: 384, cluster: 1, shared: 229_632, tile: (128, 240, 64);
+
+            "module-gemm-f16" "gemm_f16" gemm_sm90_fprop_f16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, F16, 128>,
+                role: sm90(Pass::Fprop, ElementType::F16, false), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
+            "module-gemm-f16" "gemm_f16" gemm_sm90_dgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Dgrad, F16, 128>,
+                role: sm90(Pass::Dgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
+            "module-gemm-f16" "gemm_f16" gemm_sm90_wgrad_f16(GemmArgs) = $crate::gemm::sm90::run::<Wgrad, F16, 128>,
+                role: sm90(Pass::Wgrad, ElementType::F16, false), threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 64);
+
+            "module-gemm-f16-narrow" "gemm_f16_narrow" gemm_sm90_fprop_narrow_f16(GemmArgs) = $crate::gemm::sm90::run::<Fprop, F16, 120>,
+                role: sm90(Pass::Fprop, ElementType::F16, true), threads: 384, cluster: 1, shared: 229_632, tile: (128, 240, 64);
 
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_fast_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Rows<Tensor, Tensor>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
@@ -551,6 +568,11 @@ macro_rules! rows {
 }
 
 variants!(rows);
+
+/// The role of a wgmma product of 16-bit operands.
+const fn sm90(pass: Pass, element: ElementType, narrow: bool) -> Role {
+    Role::GemmSm90(Sm90Gemm { pass, element, narrow })
+}
 
 /// The role of an FP8 product with these scales of its operands.
 const fn fp8_gemm(

@@ -238,6 +238,10 @@ const SIZES: &[Refusal] = &[
     ("pairs on Hopper", "compiled for compute capability 10.0", UNSUPPORTED, |_| {
         plan(GemmProblem { kernel: KernelChoice::Pair, ..PRODUCT }, (9, 0))
     }),
+    ("narrow tiles of wgrad", "narrow tiles are for fprop", UNSUPPORTED, |_| {
+        let (pass, kernel) = (Pass::Wgrad, KernelChoice::Narrow);
+        plan(GemmProblem { pass, kernel, ..PRODUCT }, (9, 0))
+    }),
     ("tensor cores for FP32", "tensor cores take no operands in f32", UNSUPPORTED, |_| {
         let (input, output, kernel) = (DType::F32, DType::F32, KernelChoice::Block);
         plan(GemmProblem { input, output, kernel, ..PRODUCT }, (9, 0))

@@ -4,7 +4,10 @@ use grouped_linear::plan::{BiasKind, GemmProblem, Pass, Plan, Problem};
 use grouped_linear::{BiasUse, DType, Device, KernelChoice, Result, Stream};
 
 use crate::engines::Test;
-use crate::recipes::{GROUPS, K, Model, N, NAMES, ROWS, distance, recipes};
+use crate::recipes::{GROUPS, K, LIVE, Model, N, NAMES, ROWS, distance, recipes};
+
+pub(crate) const TESTS: &[(&str, Test)] =
+    &[("narrow tiles where they are asked for", |e, s| narrow_tiles(s).expect(e))];
 
 pub(crate) const ON_BLACKWELL: &[(&str, Test)] = &[
     ("single blocks and pairs where they are asked for", |e, s| blocks_and_pairs(s).expect(e)),
@@ -29,6 +32,31 @@ fn product(pass: Pass, kernel: KernelChoice) -> Problem {
     let problem =
         GemmProblem { pass, groups, rows, in_features, out_features, input, output, bias, kernel };
     problem.into()
+}
+
+/// Every bit is that of wide tiles, since a sum is made in the same order.
+fn narrow_tiles(stream: &Stream) -> Result<()> {
+    let mut model = Model::new(stream, DType::Bf16, 20)?;
+    let mut outputs = Vec::new();
+    for (kernel, name) in [
+        (KernelChoice::Block, "gemm_sm90_fprop_bf16"),
+        (KernelChoice::Narrow, "gemm_sm90_fprop_narrow_bf16"),
+    ] {
+        model.kernel = kernel;
+        let forward = model.forward(stream, BiasUse::Add, None);
+        if stream.device().target().gpu.is_none() {
+            let error = forward.expect_err("no tensor cores").to_string();
+            assert!(error.contains("the CPU has no tensor cores"), "{error}");
+            continue;
+        }
+        let explained = Plan::explain(product(Pass::Fprop, kernel), stream.device().target())?;
+        let choice = format!("choice     {name}, asked for by name, KernelChoice::{kernel:?}");
+        assert!(explained.to_string().contains(&choice), "{explained}");
+        let (y, _) = forward?;
+        outputs.push(y.to_f32(stream)?[..LIVE * N].to_vec());
+    }
+    assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]));
+    Ok(())
 }
 
 /// The results are those of the CPU; the plan, which the launches follow, has the kernel's name.

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         experts::TESTS,
         conversions::TESTS,
         streams::TESTS,
+        kernels::TESTS,
     ];
     let mut trials = on_engines(&tests.concat());
     trials.extend(on_blackwell(

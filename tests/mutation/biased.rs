@@ -154,7 +154,10 @@ impl Biased {
         let row_scales = if self.row_scaled { place(machine, &row_scales)? } else { 0 };
         let b_map = match self.pass {
             _ if simt => NO_MAP,
-            Pass::Fprop => map(kernel, operands, b, &[REDUCTION, columns, groups], kernel.tile.n)?,
+            Pass::Fprop => {
+                let rows = blackwell::most_rows(kernel);
+                map(kernel, operands, b, &[REDUCTION, columns, groups], rows)?
+            }
             Pass::Dgrad => map(kernel, operands, b, &[columns, REDUCTION, groups], kernel.tile.k)?,
             Pass::Wgrad => map(kernel, operands, b, &[columns, ROWS], kernel.tile.k)?,
         };

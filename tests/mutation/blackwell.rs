@@ -12,6 +12,8 @@ use RowPattern::Listed;
 
 /// Rows of the tile that one block makes.
 const BLOCK_ROWS: usize = 128;
+/// The most rows of a box of Hopper's operands, whose narrow tiles read those of the others.
+const HOPPER_ROWS: u32 = 256;
 /// Multiprocessors of the emulated GPU: as many as it has by itself, two pairs of blocks.
 pub const MULTIPROCESSORS: u32 = 4;
 
@@ -34,7 +36,7 @@ pub fn is_pair(kernel: &str) -> bool {
 
 /// The most rows of a box of its operands.
 pub fn most_rows(kernel: &Kernel) -> u32 {
-    if architecture(kernel.name) == Arch::Sm100a { BLOCK_ROWS as u32 } else { kernel.tile.n }
+    if architecture(kernel.name) == Arch::Sm100a { BLOCK_ROWS as u32 } else { HOPPER_ROWS }
 }
 
 /// Whether the library would let pairs of blocks make the tiles of a product: of a group there are rows

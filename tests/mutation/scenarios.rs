@@ -8,7 +8,7 @@ use grouped_linear::conformance::{
 use grouped_linear::{DType, Device, EmulatorOptions, KernelChoice};
 
 use grouped_linear_kernels::abi::{ElementType, Pass};
-use grouped_linear_kernels::variants::{KERNELS, Role, Sm100Gemm, Sm100Product};
+use grouped_linear_kernels::variants::{KERNELS, Role, Sm90Gemm, Sm100Gemm, Sm100Product};
 
 use crate::bad_splits::BadSplits;
 use crate::biased::Biased;
@@ -149,7 +149,9 @@ const fn case(
 /// The scenarios that reach a kernel, the ones that notice most for their time first.
 pub fn of_kernel(name: &str) -> Vec<Scenario> {
     match KERNELS.iter().find(|row| row.name == name).map(|row| row.role) {
-        Some(role @ Role::GemmSm90(pass, operands)) => return sixteen(role, pass, operands),
+        Some(role @ Role::GemmSm90(Sm90Gemm { pass, element, .. })) => {
+            return sixteen(role, pass, element);
+        }
         Some(
             role @ Role::GemmSm100(Sm100Gemm {
                 product: Sm100Product::Sixteen(pass, operands), ..
@@ -226,6 +228,10 @@ fn sixteen(role: Role, pass: Pass, operands: ElementType) -> Vec<Scenario> {
         // Stages that a tile has lent come back while a tile of several stages is multiplied.
         let (output, factors) = (F32, Factors::Accumulate);
         cases.push(Case { output, factors, ..case(Wgrad, input, &[130, 70], 520, 264) });
+    }
+    if let (Role::GemmSm90(Sm90Gemm { narrow, .. }), Pass::Fprop) = (role, pass) {
+        let kernel = if narrow { KernelChoice::Narrow } else { KernelChoice::Block };
+        cases = cases.into_iter().map(|case| Case { kernel, ..case }).collect();
     }
     let pair = matches!(role, Role::GemmSm100(Sm100Gemm { pair: true, .. }));
     if pair {

@@ -43,7 +43,7 @@ pub struct PlanArgs {
     /// Type of the result: f32, f16 or bf16. Of FP32 operands it is f32.
     #[arg(long, requires = "plan")]
     output: Option<Output>,
-    /// The kernel, by name: auto, simt, block or pair.
+    /// The kernel, by name: auto, simt, block, narrow or pair.
     #[arg(long, default_value = "auto", value_parser = kernel, requires = "plan")]
     kernel: KernelChoice,
     /// For which device: cpu, cuda:0, emulated:sm_90a, emulated:sm_100a, or sm_90a or sm_100a for a GPU

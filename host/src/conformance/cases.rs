@@ -190,7 +190,7 @@ impl Case {
 
     fn asks_for_tensor_cores(&self) -> bool {
         let product = !matches!(self.operation, Operation::Dbias | Operation::Dscales);
-        let copies = product && self.input != DType::F32 && self.kernel == KernelChoice::Auto;
+        let copies = product && self.input != DType::F32 && self.kernel != KernelChoice::Simt;
         copies && self.rows.splits().iter().sum::<usize>() + self.tail > 0
     }
 

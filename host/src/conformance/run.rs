@@ -13,7 +13,7 @@ use crate::functional::{
     Accumulate, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, GemmOptions, WgradArgs,
 };
 use crate::grouped_linear::functional;
-use crate::plan::Factor;
+use crate::plan::{Factor, KernelChoice};
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, Tensor};
 
@@ -187,12 +187,17 @@ impl Operands {
         })
     }
 
-    fn options(&self, case: &Case, inputs: &Inputs) -> GemmOptions<'_> {
+    fn options(&self, case: &Case, inputs: &Inputs, stream: &Stream) -> GemmOptions<'_> {
         let (alpha, beta) = match case.factors {
             Factors::PerGroup => (Factor::PerGroup(&self.alpha), Factor::PerGroup(&self.beta)),
             _ => (Factor::Value(inputs.alpha[0]), Factor::Value(inputs.beta[0])),
         };
-        GemmOptions { alpha, beta, kernel: case.kernel }
+        // The CPU, whose results are compared with, has no tensor cores to ask for.
+        let kernel = match (stream.device().target().gpu, case.kernel) {
+            (Some(_), kernel) | (None, kernel @ KernelChoice::Simt) => kernel,
+            (None, _) => KernelChoice::Auto,
+        };
+        GemmOptions { alpha, beta, kernel }
     }
 }
 
@@ -207,7 +212,7 @@ fn outputs(case: &Case, stream: &Stream, captured: bool) -> Result<Vec<Output>> 
     let (groups, n, k) = (inputs.groups(), case.out_features, case.in_features);
     let (x, dy, splits) = (&operands.x, &operands.dy, &operands.splits);
     let (weights, bias) = (&operands.weights, &operands.bias);
-    let options = operands.options(case, &inputs);
+    let options = operands.options(case, &inputs, stream);
     let (columns, follows_rows) = shape(case, case.operation);
     let before = if follows_rows {
         inputs.rows_before(columns, case.output, &mut generator)

@@ -1,7 +1,7 @@
 //! Which tensor-core kernel a role names, and the boxes in which it reads its operands.
 
 use grouped_linear_kernels::abi::{SM90_D_BOX_ROWS, SM100_D_BOX_ROWS};
-use grouped_linear_kernels::variants::{Role, Sm100Gemm, Sm100Product};
+use grouped_linear_kernels::variants::{Role, Sm90Gemm, Sm100Gemm, Sm100Product};
 
 use crate::plan::{KernelTarget, Pass};
 
@@ -25,7 +25,8 @@ pub(crate) enum Lines {
 
 /// Lines of a box; each has 128 bytes, the span of the swizzle. Of the reduction a box has one step
 /// of the ring. Of rows and columns it has what one block reads in a step: the rows of a tile; on
-/// Hopper all 256 columns of a tile; on Blackwell 128, twice for a block alone, once for each block
+/// Hopper all 256 columns of a tile, and 16 more than a narrow one multiplies, since weights in tensors
+/// of their own have one map for both; on Blackwell 128, twice for a block alone, once for each block
 /// of a pair, since a pair's blocks read half of the right operand each.
 pub(crate) fn box_lines(target: KernelTarget, side: Side, lines: Lines) -> u32 {
     match (lines, target, side) {
@@ -55,7 +56,7 @@ pub(crate) fn source_lines(pass: Pass, side: Side) -> Lines {
 /// Architecture and pass of a tensor-core product of 16-bit operands.
 pub(crate) fn sixteen(role: Role) -> Option<(KernelTarget, Pass)> {
     match role {
-        Role::GemmSm90(pass, _) => Some((KernelTarget::Sm90a, pass)),
+        Role::GemmSm90(Sm90Gemm { pass, .. }) => Some((KernelTarget::Sm90a, pass)),
         Role::GemmSm100(Sm100Gemm { product: Sm100Product::Sixteen(pass, _), .. }) => {
             Some((KernelTarget::Sm100a, pass))
         }
@@ -122,7 +123,11 @@ mod tests {
             let (tile, blocks) = (kernel.tile, kernel.cluster);
             assert_eq!(tile.m, left * blocks, "{}", kernel.name);
             match target {
-                KernelTarget::Sm90a => assert_eq!(tile.n, right, "{}", kernel.name),
+                KernelTarget::Sm90a => {
+                    let narrow =
+                        matches!(kernel.role, Role::GemmSm90(Sm90Gemm { narrow: true, .. }));
+                    assert_eq!(tile.n, right - if narrow { 16 } else { 0 }, "{}", kernel.name);
+                }
                 KernelTarget::Sm100a => assert_eq!(tile.n, 2 * right, "{}", kernel.name),
             }
             // 128 bytes of the reduction, whichever way an operand lies.

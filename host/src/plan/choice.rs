@@ -24,13 +24,16 @@ pub enum KernelChoice {
     Simt,
     /// Tensor cores, a tile of 128 × 256 by one block: Hopper's kernel, or one of Blackwell's.
     Block,
+    /// Tensor cores, a tile of 128 × 240 by one block: Hopper's other kernel of fprop, of 16-bit operands,
+    /// for features that fill such tiles better.
+    Narrow,
     /// Tensor cores, a tile of 256 × 256 by two blocks of a cluster: Blackwell's other kernel.
     Pair,
 }
 
 impl KernelChoice {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Auto, Self::Simt, Self::Block, Self::Pair];
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Simt, Self::Block, Self::Narrow, Self::Pair];
 
     /// Its name, as [`ops`](crate::ops) and the command line have it.
     pub const fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl KernelChoice {
             Self::Auto => "auto",
             Self::Simt => "simt",
             Self::Block => "block",
+            Self::Narrow => "narrow",
             Self::Pair => "pair",
         }
     }
@@ -63,7 +67,8 @@ pub enum Standing {
     Eligible,
     /// It may if it is asked for by name. So stands the readable kernel where tensor cores take the
     /// type: where they are eligible it is some 70 times slower (docs/benchmarks.md, "The ladder"), and
-    /// where they are not, an error tells how to make them so, which a slow product would not.
+    /// where they are not, an error tells how to make them so, which a slow product would not. So stand
+    /// narrow tiles, too, where the output is one tile wide anyway: they save nothing but zeros.
     ByName,
     /// It may not.
     Refused(Obstacle),
@@ -117,6 +122,9 @@ impl fmt::Display for Obstacle {
     }
 }
 
+/// Columns of a tile that is not narrow.
+const TILE_COLUMNS: usize = 256;
+
 /// A product and the GPU for which a kernel is chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contest {
@@ -129,6 +137,8 @@ pub(super) struct Contest {
     pub(super) quantized: bool,
     /// Hopper's kernel of tensor cores, if it has one for these operands.
     pub(super) sm90: Option<Role>,
+    /// Its kernel of narrow tiles.
+    pub(super) narrow: Option<Role>,
     /// What Blackwell's kernels of tensor cores would multiply, if they take these operands.
     pub(super) sm100: Option<Sm100Product>,
 }
@@ -146,6 +156,11 @@ impl Contest {
             role,
             standing: self.tensor_cores(KernelTarget::Sm90a, 1),
         });
+        let narrow = self.narrow.map(|role| Candidate {
+            choice: KernelChoice::Narrow,
+            role,
+            standing: self.narrow_tiles(),
+        });
         let sm100 = |pair| {
             self.sm100.map(|product| Candidate {
                 choice: if pair { KernelChoice::Pair } else { KernelChoice::Block },
@@ -153,7 +168,7 @@ impl Contest {
                 standing: self.tensor_cores(KernelTarget::Sm100a, if pair { 2 } else { 1 }),
             })
         };
-        [Some(simt), sm90, sm100(false), sm100(true)].into_iter().flatten()
+        [Some(simt), sm90, narrow, sm100(false), sm100(true)].into_iter().flatten()
     }
 
     /// The readable kernel runs on every GPU. Without rows it writes what beta and wgrad leave to write.
@@ -185,6 +200,14 @@ impl Contest {
         Standing::Refused(obstacle)
     }
 
+    fn narrow_tiles(&self) -> Standing {
+        let (_, columns, _) = self.problem.extents();
+        match self.tensor_cores(KernelTarget::Sm90a, 1) {
+            Standing::Eligible if columns <= TILE_COLUMNS => Standing::ByName,
+            standing => standing,
+        }
+    }
+
     /// The kernel that computes the product: the one that was asked for, else the cheapest that is
     /// eligible. Nothing is allocated, unless it fails.
     pub(super) fn choose(&self) -> Result<&'static Kernel> {
@@ -199,7 +222,7 @@ impl Contest {
         for candidate in self.candidates().filter(|c| c.standing == Standing::Eligible) {
             let kernel = row(candidate.role)?;
             best = Some(match best {
-                // Where there is nothing to compare, as on Hopper, no cost is needed.
+                // Where there is nothing to compare, no cost is needed.
                 None => (kernel, None),
                 Some((former, cost)) => {
                     let former_cost = cost.unwrap_or_else(|| Cost::of(&self.problem, former));
@@ -243,6 +266,10 @@ impl Contest {
                 "KernelChoice::{asked:?} was asked for: {obstacle}; KernelChoice::Auto takes what \
                  there is"
             ),
+            None if asked == KernelChoice::Narrow && self.sm90.is_some() => format!(
+                "KernelChoice::{asked:?} was asked for: narrow tiles are for fprop of 16-bit \
+                 operands; KernelChoice::Auto takes what there is"
+            ),
             None => format!(
                 "KernelChoice::{asked:?} was asked for: tensor cores take no operands in {}; use \
                  KernelChoice::Auto or Simt",
@@ -255,6 +282,8 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grouped_linear_kernels::variants::Sm90Gemm;
+
     use crate::plan::{BiasKind, Pass, ScaledGemmProblem};
     use crate::recipe::{Accumulation, BlockShape, Blocks, Format, Nvfp4Format};
     use crate::tensor::{DType, Form};
@@ -339,9 +368,36 @@ mod tests {
         Ok(())
     }
 
+    /// Narrow tiles where there are no more of them than of wide ones, and the output is more than one
+    /// wide.
+    #[test]
+    fn narrow_tiles_are_cheaper_where_they_are_no_more() -> Result<()> {
+        for out_features in (8..=8192).step_by(8) {
+            let problem = GemmProblem { out_features, ..PRODUCT };
+            let narrow = out_features > TILE_COLUMNS
+                && out_features.div_ceil(240) == out_features.div_ceil(TILE_COLUMNS);
+            let role = sm90_fprop(narrow);
+            assert_eq!(problem.choose(HOPPER)?.role, role, "{out_features}");
+            // MXFP8 and NVFP4 are multiplied as exact numbers in BF16.
+            if out_features % 32 == 0 {
+                let format = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+                let exact =
+                    ScaledGemmProblem { forms: [Form::Exact; 2], ..scaled(problem, format) };
+                assert_eq!(exact.choose(HOPPER)?.role, role, "{out_features}");
+            }
+        }
+        Ok(())
+    }
+
+    fn sm90_fprop(narrow: bool) -> Role {
+        Role::GemmSm90(Sm90Gemm { pass: Pass::Fprop, element: ElementType::Bf16, narrow })
+    }
+
     #[test]
     fn what_is_asked_for_by_name_is_taken_or_refused_with_a_reason() {
-        use KernelChoice::{Auto, Block, Pair, Simt};
+        use KernelChoice::{Auto, Block, Narrow, Pair, Simt};
+        let ragged = GemmProblem { out_features: 2880, ..PRODUCT };
+        let dgrad = GemmProblem { pass: Pass::Dgrad, in_features: 2880, ..ragged };
         let alone = GpuTarget { multiprocessors: 1, ..BLACKWELL };
         let odd = GemmProblem { in_features: 60, ..PRODUCT };
         let none = GemmProblem { rows: 0, ..PRODUCT };
@@ -351,6 +407,12 @@ mod tests {
             (PRODUCT, HOPPER, Simt, Ok("gemm_simt_bf16")),
             (PRODUCT, HOPPER, Block, Ok("gemm_sm90_fprop_bf16")),
             (PRODUCT, HOPPER, Pair, Err("compiled for compute capability 10.0, this GPU has 9.0")),
+            (PRODUCT, HOPPER, Narrow, Ok("gemm_sm90_fprop_narrow_bf16")),
+            (ragged, HOPPER, Auto, Ok("gemm_sm90_fprop_narrow_bf16")),
+            (ragged, HOPPER, Block, Ok("gemm_sm90_fprop_bf16")),
+            (ragged, BLACKWELL, Narrow, Err("compiled for compute capability 9.0")),
+            (dgrad, HOPPER, Auto, Ok("gemm_sm90_dgrad_bf16")),
+            (dgrad, HOPPER, Narrow, Err("narrow tiles are for fprop of 16-bit operands")),
             (PRODUCT, BLACKWELL, Auto, Ok("gemm_sm100_fprop_pair_bf16")),
             (PRODUCT, BLACKWELL, Simt, Ok("gemm_simt_bf16")),
             (PRODUCT, BLACKWELL, Block, Ok("gemm_sm100_fprop_bf16")),
@@ -363,6 +425,8 @@ mod tests {
             (odd, HOPPER, Simt, Ok("gemm_simt_bf16")),
             (single, BLACKWELL, Auto, Ok("gemm_simt_f32")),
             (single, BLACKWELL, Pair, Err("tensor cores take no operands in f32")),
+            (single, HOPPER, Narrow, Err("tensor cores take no operands in f32")),
+            (none, HOPPER, Narrow, Ok("gemm_simt_bf16")),
             (none, HOPPER, Auto, Ok("gemm_simt_bf16")),
             (none, BLACKWELL, Block, Ok("gemm_simt_bf16")),
             (none, BLACKWELL, Pair, Ok("gemm_simt_bf16")),

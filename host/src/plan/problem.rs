@@ -1,7 +1,7 @@
 //! What is computed, without any pointer.
 
 pub use grouped_linear_kernels::abi::Pass;
-use grouped_linear_kernels::variants::{Kernel, Role, Sm100Product};
+use grouped_linear_kernels::variants::{Kernel, Role, Sm90Gemm, Sm100Product};
 
 use super::choice::{Contest, KernelChoice};
 use super::{
@@ -248,10 +248,12 @@ impl Problem {
         };
         match asked {
             KernelChoice::Auto | KernelChoice::Simt => Ok(()),
-            KernelChoice::Block | KernelChoice::Pair => Err(Error::unsupported(format!(
-                "KernelChoice::{asked:?} was asked for: the CPU has no tensor cores; use \
+            KernelChoice::Block | KernelChoice::Narrow | KernelChoice::Pair => {
+                Err(Error::unsupported(format!(
+                    "KernelChoice::{asked:?} was asked for: the CPU has no tensor cores; use \
                  KernelChoice::Auto or Simt",
-            ))),
+                )))
+            }
         }
     }
 }
@@ -310,7 +312,12 @@ impl GemmProblem {
             gpu,
             element,
             quantized: false,
-            sm90: sixteen.then_some(Role::GemmSm90(pass, element)),
+            sm90: sixteen.then_some(Role::GemmSm90(Sm90Gemm { pass, element, narrow: false })),
+            narrow: (sixteen && pass == Pass::Fprop).then_some(Role::GemmSm90(Sm90Gemm {
+                pass,
+                element,
+                narrow: true,
+            })),
             sm100: sixteen.then_some(Sm100Product::Sixteen(pass, element)),
         })
     }

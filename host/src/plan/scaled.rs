@@ -184,7 +184,7 @@ impl ScaledGemmProblem {
         let Self { pass, a, b, accumulation, .. } = *self;
         let ragged = if pass == Pass::Wgrad { Ragged::Reduction } else { Ragged::Rows };
         let exact = self.unscaled().contest(gpu)?;
-        let (sm90, sm100) = match (a, b) {
+        let (sm90, narrow, sm100) = match (a, b) {
             (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) => {
                 let element = dtype
                     .element_type()
@@ -192,16 +192,16 @@ impl ScaledGemmProblem {
                 let scaling = Scaling { a, b, accumulation };
                 let product = Fp8Gemm { ragged, a: element, scaling };
                 let sm100 = Sm100Product::Fp8(in_tensor_memory(product));
-                (Some(Role::GemmFp8(product)), Some(sm100))
+                (Some(Role::GemmFp8(product)), None, Some(sm100))
             }
             // Without rows nothing is read, in whatever form it is.
             _ if self.rows == 0 || self.micro_form(gpu.kernels()?)? == Form::Exact => {
-                (exact.sm90, exact.sm100)
+                (exact.sm90, exact.narrow, exact.sm100)
             }
-            (Format::Nvfp4(_), _) => (None, Some(Sm100Product::Nvfp4(pass))),
-            _ => (None, Some(Sm100Product::Mxfp8(pass))),
+            (Format::Nvfp4(_), _) => (None, None, Some(Sm100Product::Nvfp4(pass))),
+            _ => (None, None, Some(Sm100Product::Mxfp8(pass))),
         };
-        Ok(Contest { quantized: true, sm90, sm100, ..exact })
+        Ok(Contest { quantized: true, sm90, narrow, sm100, ..exact })
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn in_tensor_memory(product: Fp8Gemm) -> Fp8Gemm {
 #[cfg(test)]
 mod tests {
     use grouped_linear_kernels::abi::ElementType;
-    use grouped_linear_kernels::variants::{Role, Sm100Gemm, Sm100Product};
+    use grouped_linear_kernels::variants::{Role, Sm90Gemm, Sm100Gemm, Sm100Product};
 
     use super::*;
     use crate::error::Result;
@@ -92,7 +92,8 @@ mod tests {
     fn the_architecture_chooses_the_kernel() -> Result<()> {
         for pass in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad] {
             let problem = GemmProblem { pass, ..PRODUCT };
-            assert_eq!(problem.choose(HOPPER)?.role, Role::GemmSm90(pass, ElementType::F16));
+            let sm90 = Sm90Gemm { pass, element: ElementType::F16, narrow: false };
+            assert_eq!(problem.choose(HOPPER)?.role, Role::GemmSm90(sm90));
             assert_eq!(problem.choose(BLACKWELL)?.role, sixteen(pass, true));
         }
         let simt = GemmProblem { kernel: KernelChoice::Simt, ..PRODUCT };

@@ -94,9 +94,10 @@ pub(super) fn multiply(
 ) -> Result<()> {
     match (problem.kernel, problem.pass) {
         // Tensor cores are refused where there are none, by the plan.
-        (KernelChoice::Auto | KernelChoice::Block | KernelChoice::Pair, pass) => {
-            fast::products(pass, groups, a, b, d)
-        }
+        (
+            KernelChoice::Auto | KernelChoice::Block | KernelChoice::Narrow | KernelChoice::Pair,
+            pass,
+        ) => fast::products(pass, groups, a, b, d),
         // The choice of the readable kernel means the readable loops here.
         (KernelChoice::Simt, Pass::Fprop) => plain::fprop(groups, a, b, d),
         (KernelChoice::Simt, Pass::Dgrad) => plain::dgrad(groups, a, b, d),

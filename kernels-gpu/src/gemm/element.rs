@@ -8,8 +8,9 @@ use ptx_std::memory::{
     load_constant_f32, load_constant_u16, load_f32, load_u16, store_f32, store_u16,
 };
 use ptx_std::wgmma::{
-    Descriptor, KMajor, Layout, m64n128k128_e4m3, m64n128k128_e5m2_e4m3, m64n256k64_bf16,
-    m64n256k64_f16, m64n256k128_e4m3, m64n256k128_e5m2_e4m3,
+    Descriptor, KMajor, Layout, finish_n240, finish_n256, m64n128k128_e4m3, m64n128k128_e5m2_e4m3,
+    m64n240k64_bf16, m64n240k64_f16, m64n256k64_bf16, m64n256k64_f16, m64n256k128_e4m3,
+    m64n256k128_e5m2_e4m3,
 };
 
 use crate::abi::ElementType;
@@ -45,14 +46,22 @@ pub trait MatrixElement {
     fn plain_kind(kind: Kind) -> Kind;
 }
 
-/// Products of operands in these layouts, of which the left has elements of this type.
-pub trait Multiply<A: Layout, B: Layout>: MatrixElement {
-    /// `d (+)= a · b`, 64 × 256 and [`MatrixElement::DEPTH`] deep, asynchronously.
+/// Products of operands in these layouts, of which the left has elements of this type: 64 rows, and
+/// twice as many columns as a thread has sums, 256 or 240.
+pub trait Multiply<A: Layout, B: Layout, const SUMS: usize>: MatrixElement {
+    /// `d (+)= a · b`, [`MatrixElement::DEPTH`] deep, asynchronously.
     ///
     /// # Safety
     ///
     /// As [`m64n256k64_bf16`].
-    unsafe fn multiply(d: &mut [f32; 128], a: Descriptor<A>, b: Descriptor<B>, accumulate: bool);
+    unsafe fn multiply(d: &mut [f32; SUMS], a: Descriptor<A>, b: Descriptor<B>, accumulate: bool);
+
+    /// Waits for all products and hands D back.
+    ///
+    /// # Safety
+    ///
+    /// As [`finish_n256`].
+    unsafe fn finish(d: &mut [f32; SUMS]);
 }
 
 /// FP8 products whose sums leave the tensor core after every stage. The left operand has elements
@@ -134,21 +143,36 @@ impl<E: TensorElement> MatrixElement for E {
     }
 }
 
-impl<A: Layout, B: Layout> Multiply<A, B> for Bf16 {
-    #[inline(always)]
-    unsafe fn multiply(d: &mut [f32; 128], a: Descriptor<A>, b: Descriptor<B>, accumulate: bool) {
-        // SAFETY: handed to the caller.
-        unsafe { m64n256k64_bf16(d, a, b, accumulate) }
-    }
+/// [`Multiply`] by these functions.
+macro_rules! multiply {
+    ([$($generics:tt)*] $element:ty, $a:ty, $b:ty, $sums:literal, $multiply:ident, $finish:ident) => {
+        impl<$($generics)*> Multiply<$a, $b, $sums> for $element {
+            #[inline(always)]
+            unsafe fn multiply(
+                d: &mut [f32; $sums],
+                a: Descriptor<$a>,
+                b: Descriptor<$b>,
+                accumulate: bool,
+            ) {
+                // SAFETY: handed to the caller.
+                unsafe { $multiply(d, a, b, accumulate) }
+            }
+
+            #[inline(always)]
+            unsafe fn finish(d: &mut [f32; $sums]) {
+                // SAFETY: handed to the caller.
+                unsafe { $finish(d) }
+            }
+        }
+    };
 }
 
-impl<A: Layout, B: Layout> Multiply<A, B> for F16 {
-    #[inline(always)]
-    unsafe fn multiply(d: &mut [f32; 128], a: Descriptor<A>, b: Descriptor<B>, accumulate: bool) {
-        // SAFETY: handed to the caller.
-        unsafe { m64n256k64_f16(d, a, b, accumulate) }
-    }
-}
+multiply!([A: Layout, B: Layout] Bf16, A, B, 128, m64n256k64_bf16, finish_n256);
+multiply!([A: Layout, B: Layout] Bf16, A, B, 120, m64n240k64_bf16, finish_n240);
+multiply!([A: Layout, B: Layout] F16, A, B, 128, m64n256k64_f16, finish_n256);
+multiply!([A: Layout, B: Layout] F16, A, B, 120, m64n240k64_f16, finish_n240);
+multiply!([] E4m3, KMajor, KMajor, 128, m64n256k128_e4m3, finish_n256);
+multiply!([] E5m2, KMajor, KMajor, 128, m64n256k128_e5m2_e4m3, finish_n256);
 
 impl MatrixElement for E4m3 {
     const DEPTH: u32 = 128;
@@ -161,19 +185,6 @@ impl MatrixElement for E4m3 {
     #[inline(always)]
     fn plain_kind(kind: Kind) -> Kind {
         kind
-    }
-}
-
-impl Multiply<KMajor, KMajor> for E4m3 {
-    #[inline(always)]
-    unsafe fn multiply(
-        d: &mut [f32; 128],
-        a: Descriptor<KMajor>,
-        b: Descriptor<KMajor>,
-        accumulate: bool,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { m64n256k128_e4m3(d, a, b, accumulate) }
     }
 }
 
@@ -201,19 +212,6 @@ impl MatrixElement for E5m2 {
     #[inline(always)]
     fn plain_kind(kind: Kind) -> Kind {
         kind
-    }
-}
-
-impl Multiply<KMajor, KMajor> for E5m2 {
-    #[inline(always)]
-    unsafe fn multiply(
-        d: &mut [f32; 128],
-        a: Descriptor<KMajor>,
-        b: Descriptor<KMajor>,
-        accumulate: bool,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { m64n256k128_e5m2_e4m3(d, a, b, accumulate) }
     }
 }
 

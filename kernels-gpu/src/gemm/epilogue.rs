@@ -54,6 +54,8 @@ pub struct Epilogue {
     d_kind: Kind,
     /// Columns of the output.
     pub n: u32,
+    /// The first column that is not to be touched.
+    end: u32,
     /// [`Known::column_unit`].
     column_unit: u32,
 }
@@ -100,9 +102,22 @@ impl Epilogue {
                 d: table.d_pointer(group),
                 d_kind: Kind(args.d_type),
                 n: args.n,
+                end: args.n,
                 column_unit: known.column_unit,
             }
         }
+    }
+
+    /// Leaves the columns from `end` on to others.
+    #[inline(always)]
+    pub fn until(self, end: u32) -> Self {
+        Self { end: self.n.min(end), ..self }
+    }
+
+    /// The first column that is not to be touched.
+    #[inline(always)]
+    pub fn end(&self) -> u32 {
+        self.end
     }
 
     /// The bias factor of a row of the group.
@@ -172,7 +187,7 @@ impl Epilogue {
     #[inline(always)]
     pub unsafe fn load_former(&self, lane: u32, rows: &[Row; 2], column: u32) -> Former {
         let nothing = [[[0; 4]; 4]; 2];
-        if self.beta == 0.0 || column >= self.n {
+        if self.beta == 0.0 || column >= self.end {
             return nothing;
         }
         let columns = Columns::new(lane, column, self);
@@ -357,7 +372,7 @@ pub type Former = [Words; 2];
 /// Which columns a thread's runs have: run `i` starts at `first + 16 i`.
 struct Columns {
     first: u32,
-    /// Columns of the output from the first run's fragment on, perhaps none.
+    /// Columns that may be touched from the first run's fragment on, perhaps none.
     left: u32,
     /// [`Known::column_unit`].
     unit: u32,
@@ -369,7 +384,7 @@ impl Columns {
     fn new(lane: u32, column: u32, epilogue: &Epilogue) -> Self {
         let fragment = column + 8 * (lane & 1);
         let first = fragment + 2 * (lane & 2);
-        Self { first, left: epilogue.n - fragment, unit: epilogue.column_unit }
+        Self { first, left: epilogue.end - fragment, unit: epilogue.column_unit }
     }
 
     /// Whether a run is inside the output, where its fragment is as a whole, and what comes with it.

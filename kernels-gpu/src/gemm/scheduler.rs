@@ -68,16 +68,13 @@ impl Scheduler {
         scheduler
     }
 
-    /// Where a tile is, if there are so many: the same for all lanes.
+    /// Where a tile of these rows and columns is, if there are so many: the same for all lanes.
     ///
     /// # Safety
     ///
     /// The whole warp calls it together, with numbers that only grow.
     #[inline(always)]
-    pub unsafe fn place<const TILE_M: u32, const TILE_N: u32>(
-        &mut self,
-        tile: u32,
-    ) -> Option<Work> {
+    pub unsafe fn place(&mut self, [tile_m, tile_n]: [u32; 2], tile: u32) -> Option<Work> {
         // Asked each time, not kept: few registers are left to the thread that copies.
         // SAFETY: `groups` is the last index of the prefix array.
         if tile >= unsafe { self.table.tile_prefix(opaque(self.table.groups)) } {
@@ -117,8 +114,8 @@ impl Scheduler {
             // Asked for each tile, not kept for each lane, for the same reason as above.
             // SAFETY: the place is below `groups`.
             group: if self.is_ordered { unsafe { self.table.group_at(place) } } else { place },
-            row: TILE_M * (band * BAND + in_band % band_rows),
-            column: TILE_N * (in_band / band_rows),
+            row: tile_m * (band * BAND + in_band % band_rows),
+            column: tile_n * (in_band / band_rows),
         })
     }
 

@@ -7,6 +7,8 @@ use crate::abi::GemmArgs;
 pub const TILE_M: u32 = 128;
 /// Columns of a tile.
 pub const TILE_N: u32 = 256;
+/// Columns of a tile of Hopper's narrow kernels.
+pub const NARROW_N: u32 = 240;
 /// Bytes of a swizzled row of a box.
 pub const ROW_BYTES: u32 = 128;
 /// Bytes of a box of 64 rows.

@@ -73,7 +73,7 @@ pub unsafe fn run<E: Element>(args: &GemmArgs, _args_address: u64) {
         let shared = shared_base();
         let mut scheduler = Scheduler::new(table, args.n.div_ceil(TILE), false);
         let mut tile = block_index();
-        while let Some(work) = scheduler.place::<TILE, TILE>(tile) {
+        while let Some(work) = scheduler.place([TILE, TILE], tile) {
             tile += grid_blocks();
             // Find the tile's operands.
             let m = table.m(work.group);

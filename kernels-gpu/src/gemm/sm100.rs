@@ -436,7 +436,7 @@ unsafe fn produce<S: Schedule, G: Group>(
             if table.beta(work.group) != 0.0 {
                 let (_, tokens) = table.tokens(opaque(work.group));
                 let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
-                prefetch_former(args, table, &work, live_rows);
+                prefetch_former(args, table, &work, TILE_N, live_rows);
             }
         }
         if elected {
@@ -453,9 +453,9 @@ unsafe fn place<G: Group>(scheduler: &mut Scheduler, tile: u32) -> Option<Work> 
     // SAFETY: the whole warp calls it together.
     unsafe {
         if G::BLOCKS == 1 {
-            scheduler.place::<TILE_M, TILE_N>(tile)
+            scheduler.place([TILE_M, TILE_N], tile)
         } else {
-            scheduler.place::<{ 2 * TILE_M }, TILE_N>(tile)
+            scheduler.place([2 * TILE_M, TILE_N], tile)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The Hopper main loop: tensor copies feed a ring of stages, two warpgroups multiply from it.
 //!
 //! A block of three warpgroups makes tiles of 128 × 256, 128 bytes of the reduction at a time, which
-//! are 64 elements of 16 bits or 128 of FP8:
+//! are 64 elements of 16 bits or 128 of FP8 (narrow tiles have 240 columns, from boxes of 256):
 //!
 //! ```text
 //!   warpgroup 0          shared memory, 4 stages of 48 KiB           warpgroups 1, 2
@@ -98,11 +98,15 @@ trait Consumer {
     /// As [`run`].
     unsafe fn consume(args: &Self::Args, d_map: u64, table: &Table, shared: u32, index: u32);
 
+    /// Columns of a tile.
+    const COLUMNS: u32;
+
     /// First row and column, from the tile's on, of a warpgroup's box `index` of FP32 sums ([`lent`]).
     fn lent_box(warpgroup: u32, index: u32) -> [u32; 2];
 }
 
-/// The kernel that leaves its sums in the tensor core until a tile is done.
+/// The kernel that leaves its sums in the tensor core until a tile is done: `SUMS` in each thread, for
+/// tiles of twice as many columns.
 ///
 /// # Safety
 ///
@@ -111,13 +115,13 @@ trait Consumer {
 /// the table above, 128-byte swizzle and zero fill; the other addresses are valid for what their
 /// fields describe.
 #[inline(always)]
-pub unsafe fn run<S, E>(args: &GemmArgs, args_address: u64)
+pub unsafe fn run<S, E, const SUMS: usize>(args: &GemmArgs, args_address: u64)
 where
     S: Schedule,
-    E: Multiply<S::A, S::B>,
+    E: Multiply<S::A, S::B, SUMS>,
 {
     // SAFETY: handed to the caller.
-    unsafe { part::<Wide<S, E>, 40, 232>(args, args_address) }
+    unsafe { part::<Wide<S, E, SUMS>, 40, 232>(args, args_address) }
 }
 
 /// Prepares the block and parts it into roles: one warp copies, two warpgroups multiply, with these
@@ -133,6 +137,10 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
 ) {
     const {
         assert!(C::Schedule::DEPTH == C::Element::DEPTH, "a stage is one swizzled row deep");
+        assert!(
+            C::COLUMNS == TILE_N || !C::Schedule::RAGGED_REDUCTION,
+            "lent stages, and boxes of blocks of 64 features, are for whole tiles"
+        );
         assert!(
             COPYING + CONSUMERS * MULTIPLYING <= (1 + CONSUMERS) * REGISTERS,
             "the registers of the block"
@@ -196,9 +204,10 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
         if S::RAGGED_REDUCTION && args.lends_stages != 0 {
             lent::stagger::<S>(args, table);
         }
-        let mut scheduler = Scheduler::new(*table, tile_columns(args), S::RAGGED_REDUCTION);
+        let mut scheduler =
+            Scheduler::new(*table, args.n.div_ceil(C::COLUMNS), S::RAGGED_REDUCTION);
         let mut turns = Turns::<S>::new(table);
-        while let Some(work) = scheduler.place::<TILE_M, TILE_N>(turns.tile) {
+        while let Some(work) = scheduler.place([TILE_M, C::COLUMNS], turns.tile) {
             let mut next = turns.next();
             let (token, tokens) = table.tokens(work.group);
             let first = if S::PADDED { table.padded_offset(work.group) as u32 } else { token };
@@ -255,7 +264,7 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
             } else if has_former {
                 let (_, tokens) = table.tokens(group);
                 let live_rows = if S::RAGGED_REDUCTION { args.m } else { tokens };
-                prefetch_former(args, table, &work, live_rows);
+                prefetch_former(args, table, &work, C::COLUMNS, live_rows);
             }
             turns.advance(&next, elected);
         }
@@ -265,10 +274,4 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
             ring.full().arrive();
         }
     }
-}
-
-/// Tile columns of the output.
-#[inline(always)]
-fn tile_columns(args: &GemmArgs) -> u32 {
-    args.n.div_ceil(TILE_N)
 }

@@ -35,16 +35,17 @@ pub const BOX_COLUMNS: u32 = ROW_BYTES / 2;
 /// A lane's part of a box, rounded: of eight fragments, the upper pairs, then the lower.
 pub type Words = [u32; 16];
 
-/// Rounds `alpha · sum` of the eight fragments from `FRAGMENT` on to the 16-bit kind `kind`, with the
+/// Rounds `alpha · sum` of the eight fragments from `first` on to the 16-bit kind `kind`, with the
 /// factors of the upper and of the lower row.
 #[inline(always)]
-pub fn round<const SUMS: usize, const FRAGMENT: usize>(
+pub fn round<const SUMS: usize>(
     kind: Kind,
     alphas: [f32; 2],
     sums: &[f32; SUMS],
+    first: usize,
 ) -> Words {
     let pair = |fragment: usize, octet: usize| {
-        let i = 4 * (FRAGMENT + fragment) + 2 * octet;
+        let i = 4 * (first + fragment) + 2 * octet;
         kind.pack([alphas[octet] * sums[i], alphas[octet] * sums[i + 1]])
     };
     let row = |octet| [0, 1, 2, 3, 4, 5, 6, 7].map(|fragment| pair(fragment, octet));
@@ -115,15 +116,15 @@ impl Boxes {
         unsafe { warp_barrier() };
     }
 
-    /// Has two boxes from `index` on copied to `row` of the map and to the columns from `column` on, as
-    /// far as these are below `n`.
+    /// Has two boxes from `index` on copied to `row` of the map and to the columns from `column` on, the
+    /// second `step` columns behind the first, as far as these are below `n`.
     ///
     /// # Safety
     ///
     /// As [`Boxes::new`], after [`Boxes::show`]. `map` is the generic address of a map of the output,
     /// in such boxes, whose elements there belong to the warp.
     #[inline(always)]
-    pub unsafe fn copy(self, index: u32, map: u64, [row, column]: [u32; 2], n: u32) {
+    pub unsafe fn copy(self, index: u32, map: u64, [row, column]: [u32; 2], step: u32, n: u32) {
         let source = self.first + index * BOX_BYTES;
         if self.lane == 0 {
             // SAFETY: the caller keeps the contract above.
@@ -131,8 +132,8 @@ impl Boxes {
                 if column < n {
                     store_2d(map, column, row, source);
                 }
-                if column + BOX_COLUMNS < n {
-                    store_2d(map, column + BOX_COLUMNS, row, source + BOX_BYTES);
+                if column + step < n {
+                    store_2d(map, column + step, row, source + BOX_BYTES);
                 }
             }
         }
@@ -173,7 +174,8 @@ impl<'a> Target<'a> {
         copies.then_some(self.map_row + row)
     }
 
-    /// Stores two boxes from `index` on, which hold the group's elements from `row` and `column` on.
+    /// Stores two boxes from `index` on, which hold the group's elements from `row` and `column` on, the
+    /// second those `step` columns behind the first.
     ///
     /// # Safety
     ///
@@ -181,13 +183,13 @@ impl<'a> Target<'a> {
     /// live rows and in columns below `n`, a multiple of eight. D is aligned to 16 bytes; the map, if
     /// the argument says that there is one, is one of the output in such boxes.
     #[inline(always)]
-    pub unsafe fn store(&self, boxes: Boxes, index: u32, [row, column]: [u32; 2]) {
+    pub unsafe fn store(&self, boxes: Boxes, index: u32, [row, column]: [u32; 2], step: u32) {
         // SAFETY: the caller keeps the contract above.
         unsafe {
             if let Some(map_row) = self.copied_row(row) {
-                boxes.copy(index, self.map, [map_row, column], self.epilogue.n);
+                boxes.copy(index, self.map, [map_row, column], step, self.epilogue.n);
             } else {
-                self.store_by_threads(boxes, index, [row, column]);
+                self.store_by_threads(boxes, index, [row, column], step);
             }
         }
     }
@@ -198,7 +200,13 @@ impl<'a> Target<'a> {
     ///
     /// As [`Target::store`]; it is enough that the warp has met since the boxes were written.
     #[inline(always)]
-    pub unsafe fn store_by_threads(&self, boxes: Boxes, index: u32, [row, column]: [u32; 2]) {
+    pub unsafe fn store_by_threads(
+        &self,
+        boxes: Boxes,
+        index: u32,
+        [row, column]: [u32; 2],
+        step: u32,
+    ) {
         let chunk = boxes.lane % 8;
         let mut line = boxes.lane / 8;
         // SAFETY: as in `store`.
@@ -207,7 +215,7 @@ impl<'a> Target<'a> {
                 let (right, line_row) = (line / SM90_D_BOX_ROWS, line % SM90_D_BOX_ROWS);
                 let source = boxes.first + (index + right) * BOX_BYTES;
                 let words = load_shared_u32x4(source + swizzled(line_row, chunk));
-                let (row, column) = (row + line_row, column + BOX_COLUMNS * right + 8 * chunk);
+                let (row, column) = (row + line_row, column + step * right + 8 * chunk);
                 let live = row < self.live_rows && column < self.epilogue.n;
                 store_u32x4_if(live, self.epilogue.address(row, column), words);
                 line += 4;
@@ -259,14 +267,15 @@ impl Late {
         self.map_row != u32::MAX || self.lent != lent::NOTHING
     }
 
-    /// Has it copied to the output, of `n` columns, if something waits. There is no branch around it:
-    /// the compiler would make the products that run meanwhile wait for each other.
+    /// Has it copied to the output, of `n` columns, if something waits: its second box `step` columns
+    /// behind the first. There is no branch around it: the compiler would make the products that run
+    /// meanwhile wait for each other.
     ///
     /// # Safety
     ///
     /// As [`Boxes::new`]; `map` is as in [`Boxes::copy`].
     #[inline(always)]
-    pub unsafe fn leave(&mut self, boxes: Boxes, map: u64, n: u32) {
+    pub unsafe fn leave(&mut self, boxes: Boxes, map: u64, step: u32, n: u32) {
         let n = if self.map_row != u32::MAX { n } else { 0 };
         // SAFETY: the caller keeps the contract above.
         unsafe {
@@ -275,7 +284,7 @@ impl Late {
             boxes.write(0, &self.words[0]);
             boxes.write(1, &self.words[1]);
             boxes.show();
-            boxes.copy(0, map, [self.map_row, self.column], n);
+            boxes.copy(0, map, [self.map_row, self.column], step, n);
         }
         *self = Self::nothing();
     }

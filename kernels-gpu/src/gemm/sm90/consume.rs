@@ -1,5 +1,5 @@
 //! The consumers that leave their sums in the tensor core until a tile is done: a warpgroup makes 64
-//! rows and all 256 columns.
+//! rows and all columns.
 
 use core::marker::PhantomData;
 
@@ -7,17 +7,17 @@ use ptx_std::hint::opaque;
 use ptx_std::memory::store_shared_u32x4;
 use ptx_std::sync::{fence_async_shared, named_barrier};
 use ptx_std::thread::{lane_index, thread_index};
-use ptx_std::wgmma::{finish_n256, wait};
+use ptx_std::wgmma::wait;
 
 use super::super::element::Multiply;
 use super::super::epilogue::Epilogue;
-use super::super::shape::{BLOCK_BYTES, CONSUMERS, ROW_BYTES, WARPGROUP};
+use super::super::shape::{BLOCK_BYTES, CONSUMERS, ROW_BYTES, TILE_N, WARPGROUP};
 use super::super::task::Task;
 use super::boxes::{Boxes, Late, Target};
 use super::lent::{self, Finish, box_sums};
 use super::ring::{DeepRing, Ring, STAGE_BYTES};
 use super::schedule::Schedule;
-use super::store::{has_short_road, rows, store, store_plain};
+use super::store::{has_short_road, right_step, rows, store, store_plain};
 use super::{CONSUMER_BARRIER, Consumer};
 use crate::abi::GemmArgs;
 use crate::table::Table;
@@ -26,14 +26,19 @@ use crate::table::Table;
 /// what left before has been read.
 const LATE_STAGE: u32 = 1;
 
-/// The upper or lower 64 rows of a tile for each warpgroup.
-pub struct Wide<S, E>(PhantomData<(S, E)>);
+/// The upper or lower 64 rows of a tile for each warpgroup, `SUMS` numbers for each thread.
+pub struct Wide<S, E, const SUMS: usize>(PhantomData<(S, E)>);
 
-impl<S: Schedule, E: Multiply<S::A, S::B>> Consumer for Wide<S, E> {
+impl<S, E, const SUMS: usize> Consumer for Wide<S, E, SUMS>
+where
+    S: Schedule,
+    E: Multiply<S::A, S::B, SUMS>,
+{
     type Args = GemmArgs;
     type Schedule = S;
     type Element = E;
     type Rooms = DeepRing;
+    const COLUMNS: u32 = 2 * SUMS as u32;
 
     #[inline(always)]
     fn gemm(args: &GemmArgs) -> &GemmArgs {
@@ -43,7 +48,7 @@ impl<S: Schedule, E: Multiply<S::A, S::B>> Consumer for Wide<S, E> {
     #[inline(always)]
     unsafe fn consume(args: &GemmArgs, d_map: u64, table: &Table, shared: u32, index: u32) {
         // SAFETY: handed to the caller.
-        unsafe { consume::<S, E>(args, d_map, table, shared, index) }
+        unsafe { consume::<S, E, SUMS>(args, d_map, table, shared, index) }
     }
 
     #[inline(always)]
@@ -54,13 +59,18 @@ impl<S: Schedule, E: Multiply<S::A, S::B>> Consumer for Wide<S, E> {
 
 /// Multiplies what comes through the ring; see [`Consumer::consume`].
 #[inline(always)]
-unsafe fn consume<S, E>(args: &GemmArgs, d_map: u64, table: &Table, shared: u32, index: u32)
-where
+unsafe fn consume<S, E, const SUMS: usize>(
+    args: &GemmArgs,
+    d_map: u64,
+    table: &Table,
+    shared: u32,
+    index: u32,
+) where
     S: Schedule,
-    E: Multiply<S::A, S::B>,
+    E: Multiply<S::A, S::B, SUMS>,
 {
     // SAFETY: the launcher's contract; all warps of the warpgroup get the same tiles and stages and
-    // stay together at every product and barrier. Sums are touched only after `finish_n256`.
+    // stay together at every product and barrier. Sums are touched only after `finish`.
     unsafe {
         let lane = lane_index();
         // Computed anew where they are needed, not kept in a register beside the sums.
@@ -72,7 +82,7 @@ where
             // when the next is issued, wait for this one and give its stage back. What is left of
             // the tile before leaves meanwhile, when its first half has left.
             let mut previous = ring.empty();
-            let mut sums: [f32; 128] = core::mem::zeroed();
+            let mut sums: [f32; SUMS] = core::mem::zeroed();
             for stage in 0..stages {
                 ring.full().wait(ring.parity);
                 let clear = S::RAGGED_REDUCTION && !S::PADDED;
@@ -87,7 +97,7 @@ where
                     previous.arrive();
                 }
                 if stage == LATE_STAGE {
-                    late.leave(boxes(), d_map, args.n);
+                    late.leave(boxes(), d_map, right_step(SUMS), args.n);
                 }
                 previous = ring.empty();
                 ring.advance();
@@ -95,13 +105,17 @@ where
 
             // Prepare the epilogue while the last products run.
             let live_rows = if S::RAGGED_REDUCTION { args.m } else { live };
-            let epilogue = Epilogue::new(args, table, work.group, S::KNOWN);
+            let mut epilogue = Epilogue::new(args, table, work.group, S::KNOWN);
+            if 2 * SUMS as u32 != TILE_N {
+                // Chunks are wider than what is left at the end of the tile.
+                epilogue = epilogue.until(work.column + 2 * SUMS as u32);
+            }
             let rows = rows(&epilogue, work.row + 64 * index, live_rows, lane);
             let lends_stages = S::RAGGED_REDUCTION && args.lends_stages != 0;
             // Lent stages bring the former output; nothing is loaded from the last column on.
             let first = if lends_stages { args.n } else { work.column };
             let former = epilogue.load_former(lane, &rows, first);
-            finish_n256(&mut sums);
+            E::finish(&mut sums);
             if lane == 0 {
                 previous.arrive();
             }
@@ -111,24 +125,25 @@ where
 
             // Finish the tile.
             if late.is_some() {
-                late.leave(boxes(), d_map, args.n); // so few stages that it has not left
+                // There were so few stages that it has not left.
+                late.leave(boxes(), d_map, right_step(SUMS), args.n);
             }
             if lends_stages {
                 let factors = [epilogue.alpha(), epilogue.beta()];
                 let mut finish = Finish::new(&mut ring, d_map, work, [index, lane], factors);
-                finish.stage::<Wide<S, E>, 0, 3>([
-                    box_sums::<128, 0>(&sums),
-                    box_sums::<128, 4>(&sums),
-                    box_sums::<128, 8>(&sums),
+                finish.stage::<Wide<S, E, SUMS>, 0, 3>([
+                    box_sums(&sums, 0),
+                    box_sums(&sums, 4),
+                    box_sums(&sums, 8),
                 ]);
-                finish.stage::<Wide<S, E>, 1, 3>([
-                    box_sums::<128, 12>(&sums),
-                    box_sums::<128, 16>(&sums),
-                    box_sums::<128, 20>(&sums),
+                finish.stage::<Wide<S, E, SUMS>, 1, 3>([
+                    box_sums(&sums, 12),
+                    box_sums(&sums, 16),
+                    box_sums(&sums, 20),
                 ]);
-                finish.stage::<Wide<S, E>, 2, 2>([
-                    box_sums::<128, 24>(&sums),
-                    box_sums::<128, 28>(&sums),
+                finish.stage::<Wide<S, E, SUMS>, 2, 2>([
+                    box_sums(&sums, 24),
+                    box_sums(&sums, SUMS / 4 - 4),
                 ]);
                 late = Late::lent(finish.last());
                 continue;
@@ -138,14 +153,15 @@ where
                 let map_row = if S::RAGGED_REDUCTION { work.group * args.m } else { token };
                 let target = Target::new(args, d_map, map_row, &epilogue, live_rows);
                 let tile = [row + 16 * (thread_index() % WARPGROUP / 32), work.column];
-                late = store_plain::<E>(boxes(), &target, epilogue.kind(), &rows, tile, &sums);
+                late =
+                    store_plain::<E, SUMS>(boxes(), &target, epilogue.kind(), &rows, tile, &sums);
             } else {
                 store(&epilogue, lane, &rows, work.column, former, sums);
                 late = Late::nothing(); // or its registers would be kept all the while
             }
         }
         if late.is_some() {
-            late.leave(boxes(), d_map, args.n);
+            late.leave(boxes(), d_map, right_step(SUMS), args.n);
         }
         boxes().wait();
     }

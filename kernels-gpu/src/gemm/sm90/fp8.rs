@@ -143,10 +143,10 @@ impl<A: Scales, B: Scales> Schedule for Reduction<A, B> {
 pub unsafe fn run_fast<S, E>(args: &ScaledGemmArgs, args_address: u64)
 where
     S: ScaledSchedule<AScales = Tensor, BScales = Tensor>,
-    E: Multiply<KMajor, KMajor>,
+    E: Multiply<KMajor, KMajor, 128>,
 {
     // SAFETY: handed to the caller.
-    unsafe { super::run::<S, E>(&args.gemm, args_address) }
+    unsafe { super::run::<S, E, 128>(&args.gemm, args_address) }
 }
 
 /// The kernel that takes its sums from the tensor core after every stage, scales them and adds them

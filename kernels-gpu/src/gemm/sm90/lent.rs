@@ -67,10 +67,10 @@ const _: () = assert!(CONSUMERS * STAGE_BOXES * BLOCK_BYTES <= STAGE_BYTES, "box
 /// A thread's sums in a box: four fragments.
 pub type BoxSums = [f32; 16];
 
-/// The four fragments from `FRAGMENT` on.
+/// The four fragments from `fragment` on.
 #[inline(always)]
-pub fn box_sums<const SUMS: usize, const FRAGMENT: usize>(sums: &[f32; SUMS]) -> BoxSums {
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|i: usize| sums[4 * FRAGMENT + i])
+pub fn box_sums<const SUMS: usize>(sums: &[f32; SUMS], fragment: usize) -> BoxSums {
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|i: usize| sums[4 * fragment + i])
 }
 
 /// Where the box `index` of a warpgroup stands in a lent stage.

@@ -10,7 +10,7 @@ use ptx_std::thread::thread_index;
 
 use super::super::element::{Kind, MatrixElement};
 use super::super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row};
-use super::super::shape::{TILE_N, WARPGROUP};
+use super::super::shape::WARPGROUP;
 use super::boxes::{BOX_COLUMNS, Boxes, Late, Target, round};
 
 /// The two rows that a lane has sums of, in the 64 rows of a tile that begin at `first_row`.
@@ -25,8 +25,15 @@ pub unsafe fn rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u3
     unsafe { [epilogue.row(row, live_rows), epilogue.row(row + 8, live_rows)] }
 }
 
-/// Stores 16 × 256 sums of a plain output that [`has_short_road`], from `row` and `column` on: the left
-/// half now; the right half is returned, if copies store it.
+/// Columns from a tile's third box to its fourth, where a thread has `sums` sums: the fourth ends with
+/// the tile, so in one of 240 columns both have the 16 between them, with the same numbers.
+#[inline(always)]
+pub const fn right_step(sums: usize) -> u32 {
+    2 * sums as u32 - 3 * BOX_COLUMNS
+}
+
+/// Stores 16 rows of sums of a plain output that [`has_short_road`], from `row` and `column` on: the
+/// left half now; the right half is returned, if copies store it, [`right_step`] between its boxes.
 ///
 /// # Safety
 ///
@@ -34,13 +41,13 @@ pub unsafe fn rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u3
 /// wgmma says, as far as they are inside the output; `upper` and `lower` are the lane's rows. Nothing
 /// is late.
 #[inline(always)]
-pub unsafe fn store_plain<E: MatrixElement>(
+pub unsafe fn store_plain<E: MatrixElement, const SUMS: usize>(
     boxes: Boxes,
     target: &Target<'_>,
     kind: Kind,
     [upper, lower]: &[Row; 2],
     [row, column]: [u32; 2],
-    sums: &[f32; 128],
+    sums: &[f32; SUMS],
 ) -> Late {
     let kind = E::plain_kind(kind);
     let alphas = [upper.alpha(), lower.alpha()];
@@ -48,11 +55,11 @@ pub unsafe fn store_plain<E: MatrixElement>(
     // SAFETY: the caller keeps the contract above; boxes are written when none is read.
     unsafe {
         boxes.wait();
-        boxes.write(0, &round::<128, 0>(kind, alphas, sums));
-        boxes.write(1, &round::<128, 8>(kind, alphas, sums));
+        boxes.write(0, &round(kind, alphas, sums, 0));
+        boxes.write(1, &round(kind, alphas, sums, 8));
         boxes.show();
-        target.store(boxes, 0, [row, column]);
-        let right = [round::<128, 16>(kind, alphas, sums), round::<128, 24>(kind, alphas, sums)];
+        target.store(boxes, 0, [row, column], BOX_COLUMNS);
+        let right = [round(kind, alphas, sums, 16), round(kind, alphas, sums, SUMS / 4 - 8)];
         if let Some(map_row) = target.copied_row(row) {
             return Late::new(right, [map_row, right_column]);
         }
@@ -60,7 +67,7 @@ pub unsafe fn store_plain<E: MatrixElement>(
         boxes.write(0, &right[0]);
         boxes.write(1, &right[1]);
         warp_barrier();
-        target.store_by_threads(boxes, 0, [row, right_column]);
+        target.store_by_threads(boxes, 0, [row, right_column], right_step(SUMS));
         Late::nothing()
     }
 }
@@ -89,14 +96,14 @@ pub unsafe fn store_tall<E: MatrixElement>(
             let alphas = [epilogue.alpha(); 2];
             let [above, below] = &sums;
             boxes.wait();
-            boxes.write(0, &round::<64, 0>(kind, alphas, above));
-            boxes.write(1, &round::<64, 8>(kind, alphas, above));
-            boxes.write(2, &round::<64, 0>(kind, alphas, below));
-            boxes.write(3, &round::<64, 8>(kind, alphas, below));
+            boxes.write(0, &round(kind, alphas, above, 0));
+            boxes.write(1, &round(kind, alphas, above, 8));
+            boxes.write(2, &round(kind, alphas, below, 0));
+            boxes.write(3, &round(kind, alphas, below, 8));
             boxes.show();
             let row = row + 16 * (thread_index() % WARPGROUP / 32);
-            target.store(boxes, 0, [row, column]);
-            target.store(boxes, 2, [row + 64, column]);
+            target.store(boxes, 0, [row, column], BOX_COLUMNS);
+            target.store(boxes, 2, [row + 64, column], BOX_COLUMNS);
         } else {
             store_tall_chunks(epilogue, lane, [row, column], live_rows, sums);
         }
@@ -109,29 +116,32 @@ pub fn has_short_road<E: MatrixElement>(epilogue: &Epilogue) -> bool {
     epilogue.is_plain() && E::is_plain_kind(epilogue.kind())
 }
 
-/// Stores 64 × 256 sums, whatever the output: from left to right. `first_former` is what
+/// Stores 64 rows of sums, whatever the output: from left to right, to the epilogue's
+/// [`end`](Epilogue::end), which is at most the tile's. `first_former` is what
 /// [`Epilogue::load_former`] gave of the first chunk.
 ///
 /// # Safety
 ///
 /// As [`store_plain`].
 #[inline(always)]
-pub unsafe fn store(
+pub unsafe fn store<const SUMS: usize>(
     epilogue: &Epilogue,
     lane: u32,
     rows: &[Row; 2],
     first_column: u32,
     first_former: Former,
-    sums: [f32; 128],
+    sums: [f32; SUMS],
 ) {
-    // SAFETY: the arrays have the same elements; all else as in `store_plain`.
+    const { assert!(size_of::<[f32; SUMS]>() <= size_of::<[Chunk; 4]>()) };
+    // SAFETY: the chunks have room for the sums; all else as in `store_plain`.
     unsafe {
-        let mut chunks: [Chunk; (TILE_N / CHUNK) as usize] = core::mem::transmute(sums);
+        let mut chunks: [Chunk; 4] = core::mem::zeroed();
+        (&raw mut chunks).cast::<[f32; SUMS]>().write(sums);
         let mut column = first_column;
-        let end = epilogue.n.min(column + TILE_N);
+        let end = epilogue.end().min(column + 2 * SUMS as u32);
         let mut former = first_former;
         while column < end {
-            let next = if column + CHUNK < end { column + CHUNK } else { epilogue.n };
+            let next = if column + CHUNK < end { column + CHUNK } else { epilogue.end() };
             let [first, second, third, fourth] = chunks;
             former = epilogue.store_chunk(lane, rows, column, &first, &former, next);
             chunks = [second, third, fourth, fourth];

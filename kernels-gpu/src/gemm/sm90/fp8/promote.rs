@@ -54,6 +54,7 @@ impl<S: ScaledSchedule, E: MultiplyStage> Consumer for Tall<S, E> {
     type Schedule = S;
     type Element = E;
     type Rooms = WideBoxes;
+    const COLUMNS: u32 = TILE_N;
 
     #[inline(always)]
     fn gemm(args: &ScaledGemmArgs) -> &GemmArgs {
@@ -151,19 +152,16 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 let [above, below] = &sums;
                 let mut finish = Finish::new(&mut ring, d_map, work, [index, lane], factors);
                 finish.stage::<Tall<S, E>, 0, 3>([
-                    box_sums::<64, 0>(above),
-                    box_sums::<64, 0>(below),
-                    box_sums::<64, 4>(above),
+                    box_sums(above, 0),
+                    box_sums(below, 0),
+                    box_sums(above, 4),
                 ]);
                 finish.stage::<Tall<S, E>, 1, 3>([
-                    box_sums::<64, 4>(below),
-                    box_sums::<64, 8>(above),
-                    box_sums::<64, 8>(below),
+                    box_sums(below, 4),
+                    box_sums(above, 8),
+                    box_sums(below, 8),
                 ]);
-                finish.stage::<Tall<S, E>, 2, 2>([
-                    box_sums::<64, 12>(above),
-                    box_sums::<64, 12>(below),
-                ]);
+                finish.stage::<Tall<S, E>, 2, 2>([box_sums(above, 12), box_sums(below, 12)]);
                 let last = finish.last();
                 wait_group_read::<0>();
                 lent::give_back(last);
