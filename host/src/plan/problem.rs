@@ -251,7 +251,7 @@ impl Problem {
             KernelChoice::Block | KernelChoice::Narrow | KernelChoice::Pair => {
                 Err(Error::unsupported(format!(
                     "KernelChoice::{asked:?} was asked for: the CPU has no tensor cores; use \
-                 KernelChoice::Auto or Simt",
+                     KernelChoice::Auto or Simt",
                 )))
             }
         }
