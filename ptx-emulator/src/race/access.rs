@@ -58,7 +58,7 @@ pub(crate) enum Proxy {
     Tensor,
 }
 
-/// What the threads that issued an asynchronous operation knew then. The operation may access
+/// What the threads that issued an asynchronous operation, or one each, knew then. The operation may access
 /// memory at any later time; what they learned or did since does not count.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncOrigin {
@@ -70,6 +70,13 @@ pub(crate) struct AsyncOrigin {
     pub(super) tensor: Rc<Knowledge>,
 }
 
+impl AsyncOrigin {
+    /// The threads.
+    pub(crate) fn lanes(&self) -> u32 {
+        self.lanes
+    }
+}
+
 /// An access of an asynchronous operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AsyncAccess<'a> {
@@ -77,7 +84,7 @@ pub(crate) struct AsyncAccess<'a> {
     pub(crate) origin: &'a AsyncOrigin,
     /// The agent under whose clock it becomes known.
     pub(crate) agent: Agent,
-    /// The lanes of the agent: the issuer's for bulk groups, all 32 for `wgmma` and mbarriers.
+    /// The lanes of the agent: the issuer's for `cp.async` and bulk groups, all 32 for `wgmma` and mbarriers.
     pub(crate) lanes: u32,
     /// The clock at which it is known: 1 + the group's number or the mbarrier's phase.
     pub(crate) clock: u32,
@@ -422,8 +429,37 @@ impl Races {
         Ok(())
     }
 
-    /// `lanes` issue an asynchronous operation together: one lane a copy, a whole warp a `wgmma`,
-    /// which then knows what any of them knows.
+    /// `lanes` issue an asynchronous operation each. There is an origin for all those that know the same.
+    pub(crate) fn begin_each(&mut self, warp: WarpId, lanes: u32) -> Vec<AsyncOrigin> {
+        let own = Agent::warp(warp, Role::Generic);
+        let Some(state) = self.warp_mut(warp) else { return Vec::new() };
+        let mut origins: Vec<AsyncOrigin> = Vec::new();
+        for lane in each_lane(lanes) {
+            let Some(thread) = state.threads.get(lane) else { continue };
+            let is_alike = |origin: &&mut AsyncOrigin| {
+                origin.view.is_same(&thread.view) && Rc::ptr_eq(&origin.tensor, &thread.tensor)
+            };
+            match origins.iter_mut().find(is_alike) {
+                Some(origin) => origin.lanes |= 1 << lane,
+                None => {
+                    let (view, tensor) = (thread.view.clone(), Rc::clone(&thread.tensor));
+                    origins.push(AsyncOrigin {
+                        view,
+                        own,
+                        lanes: 1 << lane,
+                        clock: state.clock,
+                        tensor,
+                    });
+                }
+            }
+        }
+        // What the issuers do from here on is not ordered before the operations.
+        state.tick();
+        origins
+    }
+
+    /// `lanes` issue an asynchronous operation together, a whole warp a `wgmma`, which then knows what
+    /// any of them knows.
     pub(crate) fn begin_async(&mut self, warp: WarpId, lanes: u32) -> AsyncOrigin {
         let own = Agent::warp(warp, Role::Generic);
         let Some(state) = self.warp_mut(warp) else {
@@ -532,7 +568,11 @@ impl<'a> AsyncAccess<'a> {
             Proxy::Async => Observer::proxied(&origin.view, origin.own, kind),
             Proxy::Tensor => return self.tensor_observer(),
         };
-        observer.own_lanes = origin.lanes;
+        // Of lanes that issue an operation each, one knows its own accesses only.
+        observer.own_lanes = match self.proxy {
+            Proxy::Generic => origin.lanes & self.lanes,
+            _ => origin.lanes,
+        };
         observer.own_clock = origin.clock;
         observer
     }

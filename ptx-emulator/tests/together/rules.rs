@@ -71,6 +71,39 @@ fn mbarriers_are_used_by_threads_that_know_them() {
     .check();
 }
 
+/// One lane has learned that others have read: that does not allow the rest of the warp to copy to where
+/// they did, neither with the lane that knows in one instruction nor in one of its own.
+#[test]
+fn lanes_copy_to_where_they_know_that_others_have_read() {
+    let body = |first: u32, meet: &str| {
+        format!(
+            "setp.ge.u32 %p1, %lane, 32; @%p1 bra OTHERS;
+             setp.ne.u32 %p1, %lane, 0; @%p1 bra COPY;
+             LOOK: ld.acquire.gpu.global.u32 %r1, [source]; setp.eq.u32 %p2, %r1, 0; @%p2 bra LOOK;
+             COPY: {meet} shfl.sync.idx.b32 %r2, %lane, 0, 31, -1;
+             setp.eq.u32 %p1, %lane, {first}; setp.eq.u32 %p2, %lane, 5; or.pred %p3, %p1, %p2;
+             mov.u64 %d1, source; mov.u32 %r1, cell; @%p2 add.u32 %r1, %r1, 32;
+             @%p3 cp.async.ca.shared.global [%r1], [%d1+16], 16; // here
+             cp.async.wait_all; bra DONE;
+             OTHERS: setp.ne.u32 %p1, %lane, 32; @%p1 bra DONE;
+             st.shared.u32 [cell+32], 1; ld.shared.u32 %r1, [cell+32];
+             st.release.gpu.global.u32 [source], 1;
+             DONE:"
+        )
+    };
+    for first in [0, 5, 6] {
+        Pair {
+            kernel: Kernel { module: CELL, threads: 64, ..WARP },
+            wrong: &body(first, ""),
+            right: &body(first, "bar.warp.sync -1;"),
+            part: "data race",
+            thread: Some(5),
+            ..PAIR
+        }
+        .check();
+    }
+}
+
 #[test]
 fn mbarriers_are_left_alone_until_they_are_invalid() {
     let init = "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;

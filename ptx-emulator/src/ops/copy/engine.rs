@@ -27,8 +27,8 @@ pub(super) struct Issuer {
     pub(super) line: u32,
     /// The issuing lanes: one, but for `cp.async`.
     pub(super) lanes: u32,
-    /// What they knew then; absent when accesses are not checked.
-    pub(super) origin: Option<AsyncOrigin>,
+    /// What they knew then, each for some of them; none when accesses are not checked.
+    pub(super) origins: Vec<AsyncOrigin>,
     block: [u32; 3],
     warp_index: u32,
 }
@@ -189,13 +189,15 @@ impl Engine {
 /// The executing lanes of `mask` issue an operation.
 pub(super) fn issue(context: &mut Context<'_>, mask: u32, work: Work) {
     let warp = context.warp.id;
-    let checked = context.grid.is_checked();
-    let origin = checked.then(|| context.grid.races.begin_async(warp, mask));
+    let origins = match context.grid.is_checked() {
+        true => context.grid.races.begin_each(warp, mask),
+        false => Vec::new(),
+    };
     let issuer = Issuer {
         warp,
         line: context.line,
         lanes: mask,
-        origin,
+        origins,
         block: context.cluster.blocks[context.rank].index,
         warp_index: context.warp.index,
     };

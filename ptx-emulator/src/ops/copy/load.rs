@@ -134,7 +134,7 @@ impl Load {
             let content = (data.as_slice(), pattern);
             write_shared(cluster, grid, access.as_ref(), place, content, self.reduction)?;
             grid.statistics.copied_bytes += u64::from(bytes);
-            if bytes != 0 && issuer.origin.is_some() {
+            if bytes != 0 && !issuer.origins.is_empty() {
                 cluster.blocks[rank].landed.note(&known, issuer);
             }
             let lane = issuer.lanes.trailing_zeros() as usize & 31;

@@ -137,7 +137,7 @@ impl ThreadCopies {
                 })
                 .map_err(|fault| Fault { lane: Some(lane as u32), ..fault })?;
             if let Some(block) = cluster.blocks.get_mut(place.rank)
-                && issuer.origin.is_some()
+                && !issuer.origins.is_empty()
             {
                 block.landed.note(&known, issuer);
             }

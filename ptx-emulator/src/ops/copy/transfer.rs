@@ -27,7 +27,7 @@ impl Known {
     /// The access as the race checker takes it; nothing if accesses are not checked.
     pub(super) fn access<'a>(&self, issuer: &'a Issuer) -> Option<AsyncAccess<'a>> {
         let Self { agent, lanes, clock, strength, proxy } = *self;
-        let origin = issuer.origin.as_ref()?;
+        let origin = issuer.origins.iter().find(|origin| origin.lanes() & lanes != 0)?;
         Some(AsyncAccess { origin, agent, lanes, clock, strength, proxy, site: issuer.line })
     }
 }
