@@ -58,8 +58,8 @@ pub(crate) enum Proxy {
     Tensor,
 }
 
-/// What the threads that issued an asynchronous operation, or one each, knew then. The operation may access
-/// memory at any later time; what they learned or did since does not count.
+/// What the threads that issued an asynchronous operation, or one each, knew then. The operation may
+/// access memory at any later time; what they learned or did since does not count.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncOrigin {
     pub(super) view: View,
@@ -71,7 +71,7 @@ pub(crate) struct AsyncOrigin {
 }
 
 impl AsyncOrigin {
-    /// The threads.
+    /// The lanes whose knowledge it is.
     pub(crate) fn lanes(&self) -> u32 {
         self.lanes
     }
@@ -84,7 +84,8 @@ pub(crate) struct AsyncAccess<'a> {
     pub(crate) origin: &'a AsyncOrigin,
     /// The agent under whose clock it becomes known.
     pub(crate) agent: Agent,
-    /// The lanes of the agent: the issuer's for `cp.async` and bulk groups, all 32 for `wgmma` and mbarriers.
+    /// The lanes of the agent: the issuer's for `cp.async` and bulk groups, all 32 for `wgmma` and
+    /// mbarriers.
     pub(crate) lanes: u32,
     /// The clock at which it is known: 1 + the group's number or the mbarrier's phase.
     pub(crate) clock: u32,

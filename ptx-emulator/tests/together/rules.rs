@@ -104,6 +104,29 @@ fn lanes_copy_to_where_they_know_that_others_have_read() {
     }
 }
 
+/// What one lane has read another of its warp has not, though both know the same and copy together.
+#[test]
+fn lanes_copy_to_where_others_of_their_warp_have_read() {
+    let body = |meet: &str| {
+        format!(
+            "setp.eq.u32 %p1, %lane, 3; setp.eq.u32 %p2, %lane, 5; or.pred %p3, %p1, %p2;
+             @%p1 st.shared.u32 [cell+32], 1; @%p1 ld.shared.u32 %r1, [cell+32]; {meet}
+             mov.u64 %d1, source; mov.u32 %r1, cell; @%p2 add.u32 %r1, %r1, 32;
+             @%p3 cp.async.ca.shared.global [%r1], [%d1+16], 16; // here
+             cp.async.wait_all;"
+        )
+    };
+    Pair {
+        kernel: Kernel { module: CELL, ..WARP },
+        wrong: &body(""),
+        right: &body("bar.warp.sync -1;"),
+        part: "data race",
+        thread: Some(5),
+        ..PAIR
+    }
+    .check();
+}
+
 #[test]
 fn mbarriers_are_left_alone_until_they_are_invalid() {
     let init = "setp.eq.u32 %p1, %lane, 0; mov.u64 %d1, source;
