@@ -38,6 +38,18 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && m == ROW_BLOCK
                 && n == COLUMN_BLOCK
         }
+        Role::QuantizeCurrentRows => {
+            threads == fp8::current::THREADS
+                && shared >= fp8::lines::CURRENT_SHARED_BYTES
+                && m == ROW_BLOCK
+                && n == COLUMN_BLOCK
+        }
+        Role::QuantizeCurrentColumns => {
+            threads == fp8::current::THREADS
+                && shared >= fp8::strips::CURRENT_SHARED_BYTES
+                && m == ROW_BLOCK
+                && n == COLUMN_BLOCK
+        }
         Role::QuantizeFp8Columns(_) => {
             threads == fp8::THREADS
                 && shared >= fp8::strips::SHARED_BYTES

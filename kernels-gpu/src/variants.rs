@@ -74,6 +74,10 @@ pub enum Role {
     QuantizeFp8Rows(Blocks),
     /// The same, into a columnwise copy or both, or with sums of columns.
     QuantizeFp8Columns(Blocks),
+    /// 16-bit elements to a rowwise copy in FP8, with the scale of each group from its own magnitudes.
+    QuantizeCurrentRows,
+    /// The same, into a columnwise copy or both, or with sums of columns.
+    QuantizeCurrentColumns,
     /// From FP8.
     DequantizeFp8,
     /// To MXFP8, from this type.
@@ -178,6 +182,7 @@ impl Kernel {
         match self.role {
             Role::QuantizeFp8(_) => QUANTIZE_BLOCKS,
             Role::AmaxTiles | Role::QuantizeFp8Rows(_) | Role::QuantizeFp8Columns(_) => 4,
+            Role::QuantizeCurrentRows | Role::QuantizeCurrentColumns => 2,
             Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
             Role::QuantizeMxfp8(ElementType::F32) => 2,
             Role::QuantizeMxfp8(_) => 3,
@@ -250,6 +255,11 @@ macro_rules! variants {
                 role: Role::QuantizeFp8Columns(Blocks::Vector), threads: 256, cluster: 1, shared: 21_120, tile: (128, 128, 1);
             "module-quantize-fp8-columns" "quantize_fp8_columns" quantize_square_columns(QuantizeArgs) = $crate::quantize::fp8::quantize_square_columns,
                 role: Role::QuantizeFp8Columns(Blocks::Square), threads: 256, cluster: 1, shared: 21_120, tile: (128, 128, 1);
+
+            "module-quantize-fp8-current" "quantize_fp8_current" quantize_current_rows(QuantizeArgs) = $crate::quantize::fp8::quantize_current_rows,
+                role: Role::QuantizeCurrentRows, threads: 288, cluster: 1, shared: 99_072, tile: (128, 128, 1);
+            "module-quantize-fp8-current" "quantize_fp8_current" quantize_current_columns(QuantizeArgs) = $crate::quantize::fp8::quantize_current_columns,
+                role: Role::QuantizeCurrentColumns, threads: 288, cluster: 1, shared: 102_400, tile: (128, 128, 1);
 
             "module-quantize-mxfp8" "quantize_mxfp8" quantize_mxfp8_bf16(Mxfp8Args) = $crate::quantize::mx::mxfp8::run::<Bf16>,
                 role: Role::QuantizeMxfp8(ElementType::Bf16), threads: 256, cluster: 1, shared: 3072, tile: (128, 128, 1);

@@ -134,6 +134,51 @@ impl Barrier {
         done != 0
     }
 
+    /// Whether the phase of `parity` has ended; never suspends the thread:
+    /// `mbarrier.test_wait.parity.acquire.cta` (PTX manual, "Parallel Synchronization and Communication
+    /// Instructions: mbarrier.test_wait, mbarrier.try_wait").
+    ///
+    /// # Safety
+    ///
+    /// As [`Barrier::try_wait`].
+    #[inline(always)]
+    pub unsafe fn test_wait(self, parity: u32) -> bool {
+        let done: u32;
+        // SAFETY: the caller keeps the phase.
+        unsafe {
+            ptx!(
+                "{{ .reg .pred p;",
+                "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 p, [{address}], {parity};",
+                "selp.u32 {done}, 1, 0, p; }}",
+                done = out(reg32) done,
+                address = in(reg32) self.address,
+                parity = in(reg32) parity,
+                options(nostack)
+            )
+        };
+        done != 0
+    }
+
+    /// Has the barrier count one arrival when all copies that this thread has started by
+    /// [`copy_async_16`](crate::memory::copy_async_16) are complete:
+    /// `cp.async.mbarrier.arrive.noinc.shared::cta.b64` (PTX manual, "Parallel Synchronization and
+    /// Communication Instructions: cp.async.mbarrier.arrive").
+    ///
+    /// # Safety
+    ///
+    /// As [`Barrier::arrive`].
+    #[inline(always)]
+    pub unsafe fn arrive_after_copies(self) {
+        // SAFETY: the caller keeps the count.
+        unsafe {
+            ptx!(
+                "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [{address}];",
+                address = in(reg32) self.address,
+                options(nostack)
+            )
+        }
+    }
+
     /// Waits for the end of the phase of `parity`, by [`Barrier::try_wait`].
     ///
     /// # Safety

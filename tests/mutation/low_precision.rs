@@ -45,22 +45,39 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
         return cases.map(Scenario::LowPrecision).chain(biased).collect();
     }
     let cases = match name {
-        "amax_tiles" | "group_scales" => {
+        "amax_tiles" => {
             let peaks = [Bf16, F16, F32]
                 .map(|dtype| Scaling::Peak(dtype, 3.0, Blocks::Tensor, [true, false]));
+            let cases = per_tensor().into_iter().filter(|case| !is_current(case));
+            return cases.map(quantize_scenario).chain(peaks.map(Scenario::Scaling)).collect();
+        }
+        "group_scales" => {
+            let peaks = [Bf16, F16, F32]
+                .map(|dtype| Scaling::Peak(dtype, 3.0, Blocks::Tensor, [true, false]));
+            let subnormal = Scaling::Peak(F32, 1e-39, Blocks::Tensor, [true, false]);
             let margins = [-126, -3, 3, 126].map(Scaling::Margin);
-            let scalings = peaks.into_iter().chain(margins).map(Scenario::Scaling);
-            return per_tensor().into_iter().map(quantize_scenario).chain(scalings).collect();
+            let scalings = peaks.into_iter().chain([subnormal]).chain(margins);
+            // Of a group without tiles nothing but epsilon is known.
+            let scale = ScaleRule { epsilon: 1e-39, power_of_two: false };
+            let of_empty = QuantizeCase { scale, ..plain(Format::fp8(E4m3, Blocks::Tensor)) };
+            let cases = per_tensor().into_iter().chain([of_empty]).map(quantize_scenario);
+            return cases.chain(scalings.map(Scenario::Scaling)).collect();
         }
         "quantize_tensor" => of_types(per_tensor(), &[F32]),
-        "quantize_tensor_columns" => of_types(per_tensor(), &[Bf16, F16]),
-        "quantize_tensor_rows" => rows_alone(Blocks::Tensor),
+        "quantize_tensor_columns" => delayed(of_types(per_tensor(), &[Bf16, F16])),
+        "quantize_tensor_rows" => delayed(rows_alone(Blocks::Tensor)),
+        "quantize_current_columns" => {
+            let cases = current(of_types(per_tensor(), &[Bf16, F16]));
+            return with_subnormal(cases, Scaling::Peaks(Bf16, 1e-39, [true; 2]));
+        }
+        "quantize_current_rows" => {
+            let cases = current(rows_alone(Blocks::Tensor));
+            return with_subnormal(cases, Scaling::Peaks(Bf16, 1e-39, [true, false]));
+        }
         "quantize_vector_rows" => rows_alone(Blocks::Vector),
         "quantize_square_rows" => {
-            let subnormal =
-                Scenario::Scaling(Scaling::Peak(Bf16, 1e-39, Blocks::Square, [true, false]));
-            let cases = rows_alone(Blocks::Square).into_iter().map(quantize_scenario);
-            return cases.chain([subnormal]).collect();
+            let subnormal = Scaling::Peak(Bf16, 1e-39, Blocks::Square, [true, false]);
+            return with_subnormal(rows_alone(Blocks::Square), subnormal);
         }
         "quantize_vector" => of_types(fp8(Blocks::Vector), &[F32]),
         "quantize_vector_columns" => of_types(fp8(Blocks::Vector), &[Bf16, F16]),
@@ -80,17 +97,62 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
     cases.into_iter().map(quantize_scenario).collect()
 }
 
+/// The cases, and groups whose largest number is subnormal.
+fn with_subnormal(cases: Vec<QuantizeCase>, subnormal: Scaling) -> Vec<Scenario> {
+    let subnormal = Scenario::Scaling(subnormal);
+    cases.into_iter().map(quantize_scenario).chain([subnormal]).collect()
+}
+
 /// Those of a kernel that scales squares: cases of sources of these types, and a subnormal number of the
 /// type `peak`.
 fn scaled_squares(peak: DType, types: &[DType]) -> Vec<Scenario> {
-    let cases = of_types(fp8(Blocks::Square), types).into_iter().map(quantize_scenario);
     let subnormal = Scaling::Peak(peak, 1e-39, Blocks::Square, [true; 2]);
-    cases.chain([Scenario::Scaling(subnormal)]).collect()
+    with_subnormal(of_types(fp8(Blocks::Square), types), subnormal)
 }
 
 /// Those whose source has one of the types: the kernels divide them among themselves.
 fn of_types(cases: Vec<QuantizeCase>, types: &[DType]) -> Vec<QuantizeCase> {
     cases.into_iter().filter(|case| types.contains(&case.input)).collect()
+}
+
+/// Whether the library takes a kernel that reads the source once: with scales of the tensor's own, where a
+/// group has no more tiles, on average, than the emulated GPU holds blocks.
+fn is_current(case: &QuantizeCase) -> bool {
+    let tiles = |rows: usize| rows.div_ceil(128) * case.columns.div_ceil(128);
+    let (tiles, groups) = match case.source {
+        Tokens(rows, behind) => {
+            let splits = rows.splits();
+            (tiles(splits.iter().sum::<usize>() + behind), splits.len())
+        }
+        Weights(_, groups, rows) => (groups * tiles(rows), groups),
+    };
+    let blocks = 2 * blackwell::MULTIPROCESSORS as usize;
+    case.history.is_none() && case.input != F32 && tiles <= blocks * groups
+}
+
+/// Cases that reach such a kernel, and of each type one with more tiles than all blocks hold.
+fn current(mut cases: Vec<QuantizeCase>) -> Vec<QuantizeCase> {
+    cases.retain(is_current);
+    let first = |input| cases.iter().find(|case| case.input == input).copied();
+    let large = [Bf16, F16].map(first).into_iter().flatten();
+    let large = large.map(|own| QuantizeCase { source: LARGE, columns: 16, ..own });
+    cases.extend(large.collect::<Vec<_>>());
+    cases
+}
+
+/// The same cases with scales that are given, where the library would take another kernel.
+fn delayed(cases: Vec<QuantizeCase>) -> Vec<QuantizeCase> {
+    let given = |case: QuantizeCase| match is_current(&case) {
+        true => QuantizeCase { history: Some(4), scale: ANY, ..case },
+        false => case,
+    };
+    let mut kept = Vec::new();
+    for case in cases.into_iter().map(given) {
+        if !kept.contains(&case) {
+            kept.push(case);
+        }
+    }
+    kept
 }
 
 fn quantize_scenario(case: QuantizeCase) -> Scenario {
@@ -120,6 +182,9 @@ const fn plain(format: Format) -> QuantizeCase {
 
 /// More tiles below one another than a band has, beside others.
 const TALL: SourceCase = Tokens(Listed(&[2200, 5]), 0);
+/// A group of more tiles than the blocks of the emulated GPU hold, three each, and more than half of the
+/// blocks, which run at a time.
+const LARGE: SourceCase = Tokens(Listed(&[3300, 5, 0, 7, 1]), 0);
 /// A group of zeros, one of subnormal numbers, and one of large ones, if there are few columns.
 const KINDS: SourceCase = Tokens(Listed(&[96, 32, 32, 32, 40]), 9);
 

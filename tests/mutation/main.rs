@@ -107,6 +107,11 @@ const MODULES: &[(&str, &str, &[&str])] = &[
         &["quantize_vector_columns"],
     ),
     (
+        "quantize_fp8_current",
+        include_str!("../../host/ptx/sm_90a/quantize_fp8_current.ptx"),
+        &["quantize_current_columns"],
+    ),
+    (
         "quantize_fp8_rows",
         include_str!("../../host/ptx/sm_90a/quantize_fp8_rows.ptx"),
         &["quantize_square_rows"],

@@ -15,12 +15,21 @@ const COLUMNS: usize = 144;
 /// Where the number is that is not zero: in the last tile of the first band.
 const PEAK: [usize; 2] = [2040, 143];
 
+/// Groups of one tile each, several for every block of the emulated GPU.
+const GROUPS: usize = 60;
+/// Rows of each.
+const FEW_ROWS: usize = 3;
+/// Columns of each.
+const FEW_COLUMNS: usize = 16;
+
 /// What is scaled.
 #[derive(Clone, Copy, Debug)]
 pub enum Scaling {
     /// A group of zeros of this type, with one number among them, what shares scales, and which
     /// copies there are: rowwise and columnwise.
     Peak(DType, f32, Blocks, [bool; 2]),
+    /// Many small groups, each zeros of this type and one number, of which a group scales all.
+    Peaks(DType, f32, [bool; 2]),
     /// A step of delayed scaling, with this margin.
     Margin(i32),
 }
@@ -46,20 +55,16 @@ impl Scaling {
                 let mut values = vec![0f32; ROWS * COLUMNS];
                 values[PEAK[0] * COLUMNS + PEAK[1]] = value;
                 let x = Tensor::from_f32(stream, &[ROWS, COLUMNS], dtype, &values)?;
-                let splits = Splits::host(&[ROWS])?;
-                let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(Form::Codes));
-                let spec = QuantizedSpec {
-                    groups: 1,
-                    source: SourceShape::Tokens { rows: ROWS, features: COLUMNS },
-                    format: Format::fp8(DType::E4m3, blocks),
-                    rowwise,
-                    columnwise,
-                };
-                let mut quantized = QuantizedTensor::empty(stream, spec)?;
-                let source = QuantizeSource::Tokens(&x, &splits);
-                quantize(stream, QuantizeArgs::new(source), &mut quantized)?;
-                let copy = quantized.copy(Direction::Rowwise);
-                copy.map_or(Ok(Vec::new()), |copy| copy.scale_inv.to_f32(stream))
+                scales_of(stream, &x, &[ROWS], blocks, copies)
+            }
+            Self::Peaks(dtype, value, copies) => {
+                let rows = GROUPS * FEW_ROWS;
+                let mut values = vec![0f32; rows * FEW_COLUMNS];
+                for (group, values) in values.chunks_mut(FEW_ROWS * FEW_COLUMNS).enumerate() {
+                    values[7 * group % values.len()] = value;
+                }
+                let x = Tensor::from_f32(stream, &[rows, FEW_COLUMNS], dtype, &values)?;
+                scales_of(stream, &x, &[FEW_ROWS; GROUPS], Blocks::Tensor, copies)
             }
             Self::Margin(margin) => {
                 let recipe = DelayedScaling { margin, ..Default::default() };
@@ -70,4 +75,28 @@ impl Scaling {
             }
         }
     }
+}
+
+/// Quantizes to E4M3, and gives the inverse scales of the rowwise copy.
+fn scales_of(
+    stream: &Stream,
+    x: &Tensor,
+    splits: &[usize],
+    blocks: Blocks,
+    copies: [bool; 2],
+) -> Result<Vec<f32>> {
+    let [rows, features] = [x.shape()[0], x.shape()[1]];
+    let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(Form::Codes));
+    let spec = QuantizedSpec {
+        groups: splits.len(),
+        source: SourceShape::Tokens { rows, features },
+        format: Format::fp8(DType::E4m3, blocks),
+        rowwise,
+        columnwise,
+    };
+    let mut quantized = QuantizedTensor::empty(stream, spec)?;
+    let splits = Splits::host(splits)?;
+    quantize(stream, QuantizeArgs::new(QuantizeSource::Tokens(x, &splits)), &mut quantized)?;
+    let copy = quantized.copy(Direction::Rowwise);
+    copy.map_or(Ok(Vec::new()), |copy| copy.scale_inv.to_f32(stream))
 }

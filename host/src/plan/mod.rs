@@ -113,7 +113,8 @@ pub struct PlannedKernel {
 pub struct WorkspaceMap {
     /// The group table.
     pub table: usize,
-    /// Largest magnitudes of tiles, `f32[tiles]`.
+    /// Largest magnitudes of tiles, `f32[tiles]`; or, where the source is read once for a scale per group,
+    /// what the blocks tell each other of tiles and groups.
     pub amax: usize,
     /// Random state of this operation.
     pub random: usize,

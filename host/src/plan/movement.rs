@@ -3,7 +3,7 @@
 
 use grouped_linear_kernels::abi::GroupTable;
 use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
-use grouped_linear_kernels::variants::Role;
+use grouped_linear_kernels::variants::{Kernel, Role};
 
 use super::problem::check_sizes;
 use super::quantize::QuantizeProblem;
@@ -222,11 +222,15 @@ impl PadProblem {
 /// More than any format needs.
 const MOST_ALIGN: usize = 1 << 16;
 
+/// How many blocks of a kernel the GPU holds at once.
+pub(super) fn held(kernel: &Kernel, gpu: GpuTarget) -> u64 {
+    u64::from(kernel.blocks_per_multiprocessor() * gpu.multiprocessors)
+}
+
 /// A kernel of tiles: as many blocks as the device holds at once, if they walk, or as there are tiles.
 /// `None` without tiles.
 pub(super) fn walking(role: Role, tiles: u64, gpu: GpuTarget) -> Result<Option<PlannedKernel>> {
     let kernel = row(role)?;
-    let held = u64::from(kernel.blocks_per_multiprocessor() * gpu.multiprocessors);
-    let blocks = if kernel.is_persistent() { tiles.min(held) } else { tiles } as u32;
+    let blocks = if kernel.is_persistent() { tiles.min(held(kernel, gpu)) } else { tiles } as u32;
     Ok((blocks > 0).then_some(PlannedKernel { role, grid: [blocks, 1] }))
 }

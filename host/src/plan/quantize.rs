@@ -1,11 +1,11 @@
 //! Quantization: its problem and its launches.
 
 use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target};
-use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
+use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, Progress, ROW_BLOCK};
 use grouped_linear_kernels::abi::{ElementType, GroupTable};
 use grouped_linear_kernels::variants::Role;
 
-use super::movement::walking;
+use super::movement::{held, walking};
 use super::problem::{check_float, check_sizes};
 use super::{GpuTarget, LaunchPlan, PlannedKernel, WorkspaceMap, row};
 use crate::error::{Error, Result};
@@ -75,10 +75,10 @@ impl UpdateScalesProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ScalesPlan {
-    /// Reads the magnitudes of tiles, before the main kernel; `None` where the main kernel notes them
-    /// and the scales follow it, or where the scales are those of rows.
+    /// Reads the magnitudes of tiles, before the main kernel; `None` where the main kernel finds them, or
+    /// where the scales are those of rows.
     pub amax: Option<PlannedKernel>,
-    /// From magnitudes to scales.
+    /// From magnitudes to scales; or, where the main kernel makes the scales, what prepares that.
     pub groups: PlannedKernel,
 }
 
@@ -185,7 +185,7 @@ impl QuantizeProblem {
 
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
         let tiles = self.tiles()?;
-        let kernel = walking(self.role()?, tiles, gpu)?;
+        let kernel = walking(self.role(gpu)?, tiles, gpu)?;
         let reduce = match self.dbias {
             None => None,
             Some(_) => {
@@ -201,13 +201,15 @@ impl QuantizeProblem {
             scales: self.scales_plan(tiles, gpu)?,
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
-            workspace: self.workspace(tiles as usize),
+            workspace: self.workspace(tiles as usize, gpu)?,
         })
     }
 
-    fn role(&self) -> Result<Role> {
+    fn role(&self, gpu: GpuTarget) -> Result<Role> {
         let element = self.element()?;
         Ok(match self.destination.format {
+            _ if self.reads_once(gpu)? && self.is_of_rows() => Role::QuantizeCurrentRows,
+            _ if self.reads_once(gpu)? => Role::QuantizeCurrentColumns,
             Format::Fp8 { blocks, .. } if self.is_of_rows() => Role::QuantizeFp8Rows(blocks),
             Format::Fp8 { blocks, .. } if self.input != DType::F32 => {
                 Role::QuantizeFp8Columns(blocks)
@@ -230,6 +232,24 @@ impl QuantizeProblem {
     fn is_of_rows(&self) -> bool {
         let Self { destination, input, dbias, .. } = *self;
         !destination.has(Direction::Columnwise) && dbias.is_none() && input != DType::F32
+    }
+
+    /// Whether one kernel finds the magnitudes of FP8's groups and quantizes by them, so that the source
+    /// is read once: where a group has no more tiles on average than blocks run at once. All blocks wait
+    /// for the last tile of a larger group, which costs more than a second read (docs/performance.md).
+    fn reads_once(&self, gpu: GpuTarget) -> Result<bool> {
+        let Self { destination, input, scales, .. } = *self;
+        // Not counting what the padding of tokens may add.
+        let row_blocks = match destination.source {
+            SourceShape::Tokens { rows, .. } => rows.div_ceil(ROW_BLOCK as usize),
+            SourceShape::Weights { .. } => self.row_blocks(),
+        };
+        let is_fp8 = matches!(destination.format, Format::Fp8 { .. });
+        let is_current = destination.format.is_whole() && scales == ScaleSource::Own;
+        let blocks = held(row(Role::QuantizeCurrentColumns)?, gpu);
+        let is_small =
+            (row_blocks * self.column_blocks()) as u64 <= blocks * destination.groups as u64;
+        Ok(is_fp8 && is_current && input != DType::F32 && is_small)
     }
 
     /// How the kernels call the choice between 6 and 4.
@@ -265,6 +285,9 @@ impl QuantizeProblem {
                 groups.map(|groups| ScalesPlan { amax: None, groups })
             }
             (_, _) if !format.is_whole() => None,
+            (_, ScaleSource::Own) if self.reads_once(gpu)? => {
+                Some(ScalesPlan { amax: None, groups: of_groups(Role::GroupScales)? })
+            }
             (_, ScaleSource::Own) => Some(ScalesPlan {
                 amax: walking(Role::AmaxTiles, tiles, gpu)?,
                 groups: of_groups(Role::GroupScales)?,
@@ -283,7 +306,7 @@ impl QuantizeProblem {
         [self.destination.has(Direction::Rowwise) || !transformed, transformed]
     }
 
-    fn workspace(&self, tiles: usize) -> WorkspaceMap {
+    fn workspace(&self, tiles: usize, gpu: GpuTarget) -> Result<WorkspaceMap> {
         let QuantizedSpec { groups, source, format, .. } = self.destination;
         let after = |bytes: usize| bytes.next_multiple_of(256);
         let amax = match source {
@@ -296,10 +319,12 @@ impl QuantizeProblem {
             // The source as it is, and transformed.
             Format::Nvfp4(_) => 2,
         };
-        let random = amax + after(4 * tiles) * forms;
+        let bytes =
+            if self.reads_once(gpu)? { Progress::layout(groups, tiles).bytes } else { 4 * tiles };
+        let random = amax + after(bytes) * forms;
         let partial = random + if self.stochastic { after(16) } else { 0 };
         let sums = if self.dbias.is_some() { self.row_blocks() * source.columns() } else { 0 };
-        WorkspaceMap { table: 0, amax, random, partial, bytes: partial + 4 * sums }
+        Ok(WorkspaceMap { table: 0, amax, random, partial, bytes: partial + 4 * sums })
     }
 
     /// Bytes of the magnitudes of one form of the source.

@@ -8,6 +8,7 @@ use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::pad::PadArgs;
 use grouped_linear_kernels::abi::quantize::{self as abi, DequantizeArgs, QuantizeArgs, ScaleArgs};
 use grouped_linear_kernels::abi::{CastArgs, DbiasArgs};
+use grouped_linear_kernels::variants::Role;
 
 use crate::error::{Error, Result};
 use crate::gemm::element;
@@ -76,7 +77,8 @@ pub(crate) fn prepare_quantize(
     let quantize = quantize_args(problem, launch, operands, scratch);
     let push_scales = |launches: &mut Launches| -> Result<()> {
         let Some(scales) = &launch.scales else { return Ok(()) };
-        let args = scale_args(problem, operands, scratch);
+        let progress = quantize.progress;
+        let args = ScaleArgs { progress, ..scale_args(problem, operands, scratch) };
         launches.push(scales.groups.row()?, scales.groups.grid, bytes_of(&args))
     };
     let own = problem.scales == ScaleSource::Own;
@@ -143,8 +145,11 @@ fn quantize_args(
         Some(history) => Some(history.scale),
         None => operands.destination.scale(),
     };
-    // Where the scales are there, the kernel that uses them notes the magnitudes, too.
-    let notes_amax = launch.scales.is_some_and(|scales| scales.amax.is_none());
+    // The kernel that finds the scales itself; where they are given, it notes the magnitudes.
+    let once = launch.kernel.is_some_and(|kernel| {
+        matches!(kernel.role, Role::QuantizeCurrentRows | Role::QuantizeCurrentColumns)
+    });
+    let notes_amax = !once && launch.scales.is_some_and(|scales| scales.amax.is_none());
     QuantizeArgs {
         table: scratch.table,
         source,
@@ -162,6 +167,7 @@ fn quantize_args(
         format: element(spec.format.dtype()),
         power_of_two: u32::from(operands.rule.power_of_two),
         epsilon: operands.rule.epsilon,
+        progress: if once { scratch.amax } else { 0 },
         ..QuantizeArgs::default()
     }
 }

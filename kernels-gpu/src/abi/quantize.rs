@@ -162,12 +162,41 @@ pub struct QuantizeArgs {
     pub epsilon: f32,
     /// Zero.
     pub reserved: u32,
-    /// Zero; keeps the size a multiple of the alignment.
-    pub reserved2: u64,
+    /// Device address of what blocks tell each other, [`Progress`]: current scaling that reads the source
+    /// once. 0: magnitudes are known, or not wanted.
+    pub progress: u64,
 }
 
-/// Arguments of `group_scales`, one block for each group, which does one of three things:
+/// What the blocks of `quantize_current_rows` and `quantize_current_columns` tell each other, in scratch
+/// memory that `group_scales` clears for them: offsets in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// `[u32; 2]` of each group: the bits of the largest magnitude so far, and how many of the group's
+    /// tiles have been measured.
+    pub groups: usize,
+    /// `u32` of each tile: the tile that its block measured before, to be read again after it.
+    pub earlier: usize,
+    /// Size of all.
+    pub bytes: usize,
+}
+
+impl Progress {
+    /// Where the number of tiles lies that blocks have taken, `u32`: apart from all else, since every
+    /// block asks for it all the time.
+    pub const TAKEN: usize = 0;
+
+    /// The layout for so many groups and tiles.
+    pub const fn layout(groups: usize, tiles: usize) -> Self {
+        let first = 128;
+        let earlier = first + 8 * groups;
+        Self { groups: first, earlier, bytes: earlier + 4 * tiles }
+    }
+}
+
+/// Arguments of `group_scales`, one block for each group, which does one of four things:
 ///
+/// - with a progress, it is cleared, and groups without tiles get their scales (current scaling that
+///   reads the source once);
 /// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
 /// - with a history and magnitudes, the largest of them into the first line of the history, unless what
 ///   it holds is larger, and the inverses of the scales, which are those that were quantized with;
@@ -209,8 +238,8 @@ pub struct ScaleArgs {
     pub most_recent: u32,
     /// The scale is divided by `2^margin` (delayed scaling).
     pub margin: i32,
-    /// Zero.
-    pub reserved: u64,
+    /// Device address of the [`Progress`] to be cleared; 0: none.
+    pub progress: u64,
 }
 
 /// Arguments of `dequantize`: a copy of FP8 back to the shape of its source, BF16, FP16 or FP32. What

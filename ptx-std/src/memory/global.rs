@@ -418,3 +418,86 @@ pub unsafe fn fetch_add_u32(address: u64, value: u32) -> u32 {
     };
     old
 }
+
+/// Raises the number at `address` to `value`, if that is larger, in no order with other accesses:
+/// `red.relaxed.gpu.global.max.u32` (PTX manual, "Parallel Synchronization and Communication
+/// Instructions: red").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` are global memory that can be read and written.
+#[inline(always)]
+pub unsafe fn reduce_max_u32(address: u64, value: u32) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "red.relaxed.gpu.global.max.u32 [{address}], {value};",
+            address = in(reg64) address,
+            value = in(reg32) value,
+            options(nostack)
+        )
+    }
+}
+
+/// Adds `value`, after which all earlier accesses of this thread are visible to whoever acquires the
+/// sum: `red.release.gpu.global.add.u32` (PTX manual, "Parallel Synchronization and Communication
+/// Instructions: red").
+///
+/// # Safety
+///
+/// As [`reduce_max_u32`].
+#[inline(always)]
+pub unsafe fn reduce_add_release_u32(address: u64, value: u32) {
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "red.release.gpu.global.add.u32 [{address}], {value};",
+            address = in(reg64) address,
+            value = in(reg32) value,
+            options(nostack)
+        )
+    }
+}
+
+/// Loads four bytes that other threads of the device may write meanwhile, and sees all that came
+/// before what it finds was released: `ld.acquire.gpu.global.u32` (PTX manual, "Data Movement and
+/// Conversion Instructions: ld").
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` can be read.
+#[inline(always)]
+pub unsafe fn load_acquire_u32(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.acquire.gpu.global.u32 {value}, [{address}];",
+            value = out(reg32) value,
+            address = in(reg64) address,
+            options(nostack)
+        )
+    };
+    value
+}
+
+/// Loads four bytes that other threads of the device may write meanwhile, in no order with other
+/// accesses: `ld.relaxed.gpu.global.u32` (PTX manual, "Data Movement and Conversion Instructions: ld").
+///
+/// # Safety
+///
+/// As [`load_acquire_u32`].
+#[inline(always)]
+pub unsafe fn load_relaxed_u32(address: u64) -> u32 {
+    let value: u32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.relaxed.gpu.global.u32 {value}, [{address}];",
+            value = out(reg32) value,
+            address = in(reg64) address,
+            options(nostack)
+        )
+    };
+    value
+}

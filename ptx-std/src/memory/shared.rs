@@ -113,6 +113,28 @@ pub unsafe fn load_shared_f32(address: u32) -> f32 {
     value
 }
 
+/// Loads 8 bytes as two words: `ld.shared.v2.u32` (PTX manual, "Data Movement and Conversion
+/// Instructions: ld").
+///
+/// # Safety
+///
+/// The 8 bytes at `address` are the block's and initialised; the address is a multiple of 8.
+#[inline(always)]
+pub unsafe fn load_shared_u32x2(address: u32) -> [u32; 2] {
+    let (a, b): (u32, u32);
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "ld.shared.v2.u32 {{{a}, {b}}}, [{address}];",
+            a = out(reg32) a,
+            b = out(reg32) b,
+            address = in(reg32) address,
+            options(nostack)
+        )
+    };
+    [a, b]
+}
+
 /// Loads sixteen bytes: `ld.shared.v4.b32` (PTX manual, "Data Movement and Conversion
 /// Instructions: ld").
 ///

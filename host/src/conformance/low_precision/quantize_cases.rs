@@ -137,6 +137,11 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
                 ..own
             });
         }
+        // One group of more tiles than an emulated GPU holds, others of few (current scaling).
+        let uneven = SourceCase::Tokens(RowPattern::Listed(&[3300, 5, 0, 7, 1]), 70);
+        for copies in [[true, true], [true, false]] {
+            cases.push(QuantizeCase { source: uneven, columns: 16, copies, ..own });
+        }
         let host = SplitSource::Host;
         cases.push(QuantizeCase {
             source: SourceCase::Tokens(RowPattern::Giant, 0),

@@ -7,13 +7,13 @@
 
 use ptx_std::memory::{
     load_constant_f32, load_constant_u32, load_f32, load_shared_u32, shared_base, store_f32,
-    store_shared_u32,
+    store_shared_u32, store_u32, store_u32x2,
 };
 use ptx_std::sync::block_barrier;
 use ptx_std::thread::{WARP, block_index, lane_index, thread_index, warp_max};
 
 use super::scale::ScaleRule;
-use crate::abi::quantize::ScaleArgs;
+use crate::abi::quantize::{Progress, ScaleArgs};
 use crate::table::Table;
 
 /// Threads of a block.
@@ -38,6 +38,9 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
             return;
         }
         let group = block_index();
+        if args.progress != 0 {
+            return begin(args, group);
+        }
         let (first, end) = if args.amax_partial == 0 {
             (0, 0)
         } else if args.table == 0 {
@@ -81,6 +84,34 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
         }
         store_f32(args.scale + at, scale);
         store_f32(args.scale_inv + at, 1.0 / scale);
+    }
+}
+
+/// Clears what the blocks of one quantization tell each other, the part of a group. A group without
+/// tiles has nobody else who would make its scale.
+#[inline(always)]
+unsafe fn begin(args: &ScaleArgs, group: u32) {
+    if thread_index() != 0 {
+        return;
+    }
+    // SAFETY: handed to the caller; one thread for each group.
+    unsafe {
+        if group == 0 {
+            store_u32(args.progress + Progress::TAKEN as u64, 0);
+        }
+        let layout = Progress::layout(args.groups as usize, 0);
+        store_u32x2(args.progress + layout.groups as u64 + 8 * u64::from(group), [0; 2]);
+        let is_empty = if args.table == 0 {
+            args.tiles == 0
+        } else {
+            let table = Table::new(args.table, args.groups);
+            table.is_valid() && table.tile_prefix(group) == table.tile_prefix(group + 1)
+        };
+        if is_empty {
+            let (at, scale) = (4 * u64::from(group), current(args, 0.0));
+            store_f32(args.scale + at, scale);
+            store_f32(args.scale_inv + at, 1.0 / scale);
+        }
     }
 }
 

@@ -56,28 +56,47 @@ impl Job {
             let Extent { table, groups, rows, columns } = Extent::of(args);
             let extent = Extent { table, groups, rows: opaque(rows), columns: opaque(columns) };
             let tile = extent.tile_by_warp(index);
+            let group = u64::from(tile.group);
+            let scale = || {
+                if args.scale != 0 { load_constant_f32(args.scale + 4 * group) } else { 1.0 }
+            };
+            Self::of_tile(args, &tile, blocks, bytes, scale)
+        }
+    }
+
+    /// That of a tile whose group has this scale, with the zeros behind its scales.
+    ///
+    /// # Safety
+    ///
+    /// As [`Job::locate`].
+    #[inline(always)]
+    pub unsafe fn of_tile(
+        args: &QuantizeArgs,
+        tile: &Tile,
+        blocks: Blocks,
+        bytes: u32,
+        scale: impl FnOnce() -> f32,
+    ) -> Self {
+        // SAFETY: handed to the caller.
+        unsafe {
             let pads = lane_index() == 0;
-            let (row_scale, column_scale) = scales(&tile, blocks);
-            let row_scales = element(&args.rowwise, &tile, row_scale);
-            let column_scales = element(&args.columnwise, &tile, column_scale);
-            if pads && args.rowwise.data != 0 && ends_row_scales(args, &tile, blocks) {
+            let (row_scale, column_scale) = scales(tile, blocks);
+            let row_scales = element(&args.rowwise, tile, row_scale);
+            let column_scales = element(&args.columnwise, tile, column_scale);
+            if pads && args.rowwise.data != 0 && ends_row_scales(args, tile, blocks) {
                 let last = if let Blocks::Vector = blocks { tile.rows - 1 } else { 0 };
                 let last = u64::from(last);
                 pad(row_scale[1] + last, row_scales + 4 * last);
             }
-            if pads && args.columnwise.data != 0 && ends_column_scales(args, &tile, blocks) {
+            if pads && args.columnwise.data != 0 && ends_column_scales(args, tile, blocks) {
                 pad(column_scale[1], column_scales);
             }
-            let scale = if args.scale != 0 {
-                load_constant_f32(args.scale + 4 * u64::from(tile.group))
-            } else {
-                1.0
-            };
+            let scale = scale();
             Self {
-                source: source(args, &tile, bytes),
-                row_data: data(&args.rowwise, &tile, tile.line, u64::from(tile.column)),
+                source: source(args, tile, bytes),
+                row_data: data(&args.rowwise, tile, tile.line, u64::from(tile.column)),
                 row_scales,
-                column_data: data(&args.columnwise, &tile, u64::from(tile.column), tile.padded),
+                column_data: data(&args.columnwise, tile, u64::from(tile.column), tile.padded),
                 column_scales,
                 sums: args.dbias_partial
                     + 4 * (u64::from(tile.segment) * u64::from(args.columns)

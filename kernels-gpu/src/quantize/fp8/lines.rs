@@ -11,17 +11,19 @@
 //! right, and needs to look nothing up but the number of rows.
 
 use ptx_std::memory::{
-    load_constant_u32x4_if, shared_base, store_f32, store_shared_f32, store_u32x4_if,
+    load_constant_u32x4_if, load_shared_u32x4, shared_base, store_f32, store_shared_f32,
+    store_u32x4_if,
 };
 use ptx_std::sync::block_barrier;
 use ptx_std::thread::{
     block_index, lane_index, shuffle_index, shuffle_xor, thread_index, warp_index, warp_max,
 };
 
+use super::current::{self, At, Copies};
 use super::job::Job;
 use super::scale::{Format, ScaleRule};
 use super::source::{Bf16, F16, Source};
-use super::stage::{STRIP, WIDTH};
+use super::stage::{STRIP, Stage, WIDTH};
 use super::tiles::Extent;
 use super::{Sharing, WARPS, is_skipped, largest, tile_index};
 use crate::abi::ElementType;
@@ -30,6 +32,8 @@ use crate::table::Table;
 
 /// Dynamic shared memory: the tile, and a maximum per warp.
 pub const SHARED_BYTES: u32 = Job::BYTES + 4 * WARPS;
+/// The same of [`run_current`].
+pub const CURRENT_SHARED_BYTES: u32 = current::shared_bytes::<Bf16, OfLines>();
 
 /// Lanes side by side in a row.
 const ACROSS: u32 = 8;
@@ -37,6 +41,9 @@ const ACROSS: u32 = 8;
 const AT_ONCE: u32 = 32 / ACROSS;
 /// Times it does.
 const STEPS: u32 = STRIP / AT_ONCE;
+
+/// What a lane holds: of rows 4 apart 8 elements of either half.
+type Words = [[[u32; 4]; 2]; 4];
 
 /// 16 rows of a tile, and the addresses that belong to their first one.
 struct Strip {
@@ -66,6 +73,62 @@ pub unsafe fn run<B: Sharing>(args: &QuantizeArgs) {
             _ if is_skipped(args) => {}
             BF16 => quantize::<Bf16, B>(args),
             _ => quantize::<F16, B>(args),
+        }
+    }
+}
+
+/// Quantizes with a scale per group that follows from the source, which is read once.
+///
+/// # Safety
+///
+/// As `quantize_current_rows`.
+#[inline(always)]
+pub unsafe fn run_current(args: &QuantizeArgs) {
+    const BF16: u32 = ElementType::Bf16 as u32;
+    // SAFETY: handed to the caller.
+    unsafe {
+        match args.source_type {
+            _ if is_skipped(args) => {}
+            BF16 => current::run::<Bf16, OfLines>(args),
+            _ => current::run::<F16, OfLines>(args),
+        }
+    }
+}
+
+/// A rowwise copy alone.
+struct OfLines;
+
+impl<S: Source> Copies<S> for OfLines {
+    type Words = Words;
+
+    const STAGES: u32 = current::ROOM.next_multiple_of(128);
+
+    #[inline(always)]
+    unsafe fn take(stage: Stage) -> Words {
+        let (part, below) = (lane_index() % ACROSS, lane_index() / ACROSS);
+        // SAFETY: handed to the caller.
+        unsafe {
+            let from = stage.row::<S>(STRIP * warp_index() + below) + 16 * part;
+            [0, 1, 2, 3].map(|i| {
+                [0, 128].map(|half| load_shared_u32x4(from + AT_ONCE * i * S::ROW_BYTES + half))
+            })
+        }
+    }
+
+    #[inline(always)]
+    fn amax(words: &Words) -> f32 {
+        let [a, b, c, d] = words.map(larger::<S>);
+        S::largest(S::larger(S::larger(a, b), S::larger(c, d)))
+    }
+
+    #[inline(always)]
+    unsafe fn store(args: &QuantizeArgs, at: At, scale: f32, _meet: impl Fn(), free: impl Fn()) {
+        // SAFETY: handed to the caller.
+        unsafe {
+            let strip = strip_of_tile(args, &Job::take(at.job), warp_index());
+            let words = <Self as Copies<S>>::take(at.stage);
+            free();
+            store::<S>(args, &strip, words, |_| scale);
         }
     }
 }
@@ -210,7 +273,7 @@ fn larger<S: Source>([[a, b, c, d], [e, f, g, h]]: [[u32; 4]; 2]) -> u32 {
 
 /// Loads elements `8 · part ..` of both halves of 128, of rows 4 apart. What is not there is zero.
 #[inline(always)]
-unsafe fn load(args: &QuantizeArgs, strip: &Strip) -> [[[u32; 4]; 2]; 4] {
+unsafe fn load(args: &QuantizeArgs, strip: &Strip) -> Words {
     let (part, below) = (lane_index() % ACROSS, lane_index() / ACROSS);
     let exists = [0, 1].map(|half| 64 * half + 8 * part < strip.columns);
     let pitch = u64::from(Bf16::BYTES) * u64::from(args.columns);
@@ -233,7 +296,7 @@ unsafe fn load(args: &QuantizeArgs, strip: &Strip) -> [[[u32; 4]; 2]; 4] {
 unsafe fn store<S: Source>(
     args: &QuantizeArgs,
     strip: &Strip,
-    words: [[[u32; 4]; 2]; 4],
+    words: Words,
     scale: impl Fn(u32) -> f32,
 ) {
     let (part, below) = (lane_index() % ACROSS, lane_index() / ACROSS);

@@ -4,10 +4,12 @@
 //! | --- | --- | --- | --- |
 //! | BF16, FP16 | rowwise alone | [`lines`] | in registers, 16 rows a warp |
 //! | BF16, FP16 | columnwise, both, or sums of columns | [`strips`] | in registers, 16 rows × 4 columns a lane |
+//! | BF16, FP16 | any, with a scale per group from its own magnitudes, if groups are small | [`current`] | in shared memory, three a block |
 //! | FP32 | any | `quantize_tensor`, `quantize_vector`, `quantize_square` | in shared memory |
 //! | any | none | `amax_tiles` | in registers |
 //!
-//! Beside them there are [`group_scales`] and [`dequantize`]. The source is read once for both copies.
+//! Beside them there are [`group_scales`] and [`dequantize`]. The source is read once for both copies, and
+//! once more for the magnitudes of large groups (`amax_tiles`).
 //! Rows and columns that do not exist are zeros; zeros change no maximum and no sum, and they are what
 //! the padding of the transposed copy holds.
 //!
@@ -30,6 +32,7 @@
 //! memory makes up to 15 passes of 128 bytes for 128 elements, and none twice because of bank conflicts.
 
 mod columns;
+pub mod current;
 pub mod dequantize;
 pub mod group_scales;
 mod job;
@@ -217,6 +220,31 @@ pub unsafe fn quantize_vector_columns(args: &QuantizeArgs, _args_address: u64) {
 pub unsafe fn quantize_square_columns(args: &QuantizeArgs, _args_address: u64) {
     // SAFETY: handed to the launcher.
     unsafe { strips::run::<OfSquare>(args) }
+}
+
+/// Quantizes BF16 or FP16 with a scale per group, which follows from the group's magnitudes, into a
+/// rowwise copy alone.
+///
+/// # Safety
+///
+/// Blocks of [`current::THREADS`] threads with [`lines::CURRENT_SHARED_BYTES`] of dynamic shared memory;
+/// the addresses in `args` are valid for what its fields describe, and the progress has been cleared;
+/// the source's address, its columns and the data's address are multiples of 16.
+#[inline(always)]
+pub unsafe fn quantize_current_rows(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { lines::run_current(args) }
+}
+
+/// As [`quantize_current_rows`], not into a rowwise copy alone.
+///
+/// # Safety
+///
+/// As [`quantize_current_rows`], with [`strips::CURRENT_SHARED_BYTES`] of shared memory.
+#[inline(always)]
+pub unsafe fn quantize_current_columns(args: &QuantizeArgs, _args_address: u64) {
+    // SAFETY: handed to the launcher.
+    unsafe { strips::run_current(args) }
 }
 
 /// Whether the flag says that everything shall stay as it is.

@@ -15,8 +15,9 @@
 //! rows moves these eight to different banks: lane (strip, word) reads bank `4 · strip + word`, so the
 //! 32 lanes of a warp read 32 banks, and no transposed copy is made in shared memory.
 
+use ptx_std::hint::opaque;
 use ptx_std::memory::{copy_async_16, load_constant_u32x4_if, load_shared_u32, load_shared_u32x4};
-use ptx_std::thread::thread_index;
+use ptx_std::thread::{WARP, lane_index, thread_index};
 
 use super::source::Source;
 use crate::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
@@ -44,8 +45,9 @@ impl Stage {
         HEIGHT * WIDTH * element_bytes + HEIGHT / STRIP * GAP
     }
 
+    /// Address of a row.
     #[inline(always)]
-    fn row<S: Source>(self, row: u32) -> u32 {
+    pub fn row<S: Source>(self, row: u32) -> u32 {
         self.address + row * S::ROW_BYTES + row / STRIP * GAP
     }
 
@@ -83,6 +85,31 @@ impl Stage {
             // SAFETY: handed to the caller.
             unsafe { copy_async_16(to + Self::own_offset::<S>(i), from, exists) };
             from += u64::from(S::ROWS_AT_ONCE) * pitch;
+        }
+    }
+
+    /// The same by one warp, of 16-bit elements: two rows at once.
+    ///
+    /// # Safety
+    ///
+    /// As [`Stage::fetch`], but that one warp calls it.
+    #[inline(always)]
+    pub unsafe fn fetch_by_warp<S: Source>(self, source: u64, pitch: u64, rows: u32, columns: u32) {
+        const { assert!(S::ROW_CHUNKS == WARP / 2) };
+        let (row, chunk) = (lane_index() / S::ROW_CHUNKS, lane_index() % S::ROW_CHUNKS);
+        let rows = if chunk * S::PER_CHUNK < columns { rows } else { 0 };
+        let mut to = self.address + row * S::ROW_BYTES + 16 * chunk;
+        let mut from = source + u64::from(row) * pitch + u64::from(16 * chunk);
+        let mut row = row;
+        // Strip by strip; the compiler does not know how often.
+        while row < opaque(HEIGHT) {
+            for i in 0..STRIP / 2 {
+                // SAFETY: handed to the caller.
+                unsafe { copy_async_16(to + 2 * i * S::ROW_BYTES, from, row + 2 * i < rows) };
+                from += 2 * pitch;
+            }
+            row += STRIP;
+            to += STRIP * S::ROW_BYTES + GAP;
         }
     }
 
@@ -157,6 +184,32 @@ pub unsafe fn amax_of_source<S: Source>(source: u64, pitch: u64, rows: u32, colu
         for word in words {
             largest = S::larger(largest, word);
         }
+    }
+    S::largest(largest)
+}
+
+/// The same by one warp, of 16-bit elements: the largest magnitude of what a lane has read.
+///
+/// # Safety
+///
+/// As [`amax_of_source`].
+#[inline(always)]
+pub unsafe fn amax_by_lane<S: Source>(source: u64, pitch: u64, rows: u32, columns: u32) -> f32 {
+    const { assert!(S::ROW_CHUNKS == WARP / 2) };
+    let (row, chunk) = (lane_index() / S::ROW_CHUNKS, lane_index() % S::ROW_CHUNKS);
+    let rows = if chunk * S::PER_CHUNK < columns { rows } else { 0 };
+    let mut from = source + u64::from(row) * pitch + u64::from(16 * chunk);
+    let (mut row, mut largest) = (row, 0);
+    // Strip by strip; the compiler does not know how often.
+    while row < opaque(HEIGHT) {
+        for i in 0..STRIP / 2 {
+            // SAFETY: handed to the caller; only what exists is read.
+            for word in unsafe { load_constant_u32x4_if(row + 2 * i < rows, from) } {
+                largest = S::larger(largest, word);
+            }
+            from += 2 * pitch;
+        }
+        row += STRIP;
     }
     S::largest(largest)
 }

@@ -19,8 +19,8 @@
 use ptx_std::convert_small::permute_bytes;
 use ptx_std::hint::opaque;
 use ptx_std::memory::{
-    load_shared_f32, load_shared_f32x4, load_shared_u32, load_shared_u32x4, load_u32x2_if,
-    store_f32, store_shared_f32, store_shared_u32, store_shared_u32x4, store_u32_if,
+    load_shared_f32, load_shared_f32x4, load_shared_u32, load_shared_u32x2, load_shared_u32x4,
+    load_u32x2_if, store_f32, store_shared_f32, store_shared_u32, store_shared_u32x4, store_u32_if,
     store_u32x4_if,
 };
 use ptx_std::sync::block_barrier;
@@ -28,10 +28,11 @@ use ptx_std::thread::{
     WARP, block_index, lane_index, shuffle_xor, shuffle_xor_f32, thread_index, warp_index,
 };
 
+use super::current::{self, At, Copies};
 use super::job::Job;
 use super::scale::{Format, ScaleRule};
 use super::source::{Bf16, F16, Source};
-use super::stage::{HEIGHT, STRIP, WIDTH};
+use super::stage::{HEIGHT, STRIP, Stage, WIDTH};
 use super::{ROOM, Sharing, WARPS, find, is_skipped, largest, note_amax};
 use crate::abi::ElementType;
 use crate::abi::quantize::{Blocks, QuantizeArgs};
@@ -47,7 +48,8 @@ const WARPS_ACROSS: u32 = WIDTH / (COLUMNS * ACROSS);
 /// Warps above one another in a tile.
 const WARPS_DOWN: u32 = WARPS / WARPS_ACROSS;
 
-// Shared memory begins with what `find` and `note_amax` leave there.
+// Shared memory begins with what `find` and `note_amax` leave there, or `current`, which needs no
+// magnitudes of columns and rows and takes their place.
 /// Largest elements of columns: `[WARPS_DOWN][WIDTH]` of 16 bits, with any signs.
 const COLUMN_AMAX: u32 = ROOM;
 /// Largest elements of rows: `[WARPS_ACROSS][HEIGHT]` of 16 bits, with any signs.
@@ -64,8 +66,11 @@ const TURNED: u32 = (ROW_SCALES + 4 * HEIGHT).next_multiple_of(128);
 
 /// Dynamic shared memory.
 pub const SHARED_BYTES: u32 = TURNED + WIDTH * HEIGHT;
+/// The same of [`run_current`].
+pub const CURRENT_SHARED_BYTES: u32 = current::shared_bytes::<Bf16, OfStrips>();
 
 const _: () = assert!(WARPS_DOWN * STACK * STRIP == HEIGHT, "the strips fill a tile");
+const _: () = assert!(current::ROOM <= SUMS, "what `current` leaves stays");
 const _: () = assert!(WARPS * WARP == WIDTH + HEIGHT, "a thread makes one scale");
 
 /// What a lane holds: 16 rows, two words each.
@@ -74,8 +79,12 @@ type Words = [[u32; 2]; STRIP as usize];
 /// Where a lane's elements lie in the tile of its block.
 #[derive(Clone, Copy)]
 struct Place {
-    /// First byte of the block's shared memory, where the tile's [`Job`] lies.
+    /// First byte of the block's shared memory.
     shared: u32,
+    /// Where the tile's [`Job`] lies.
+    job: u32,
+    /// Where the columnwise copy is turned: `[WIDTH][HEIGHT]` bytes.
+    turned: u32,
     /// Its strip: of rows `16 · strip ..`.
     strip: u32,
     /// Its first column.
@@ -100,6 +109,78 @@ pub unsafe fn run<B: Sharing>(args: &QuantizeArgs) {
     }
 }
 
+/// Quantizes with a scale per group that follows from the source, which is read once.
+///
+/// # Safety
+///
+/// As `quantize_current_columns`.
+#[inline(always)]
+pub unsafe fn run_current(args: &QuantizeArgs) {
+    const BF16: u32 = ElementType::Bf16 as u32;
+    // SAFETY: handed to the caller.
+    unsafe {
+        match args.source_type {
+            _ if is_skipped(args) => {}
+            BF16 => current::run::<Bf16, OfStrips>(args),
+            _ => current::run::<F16, OfStrips>(args),
+        }
+    }
+}
+
+/// A columnwise copy, alone or beside a rowwise one, or sums of columns.
+struct OfStrips;
+
+impl<S: Source> Copies<S> for OfStrips {
+    type Words = Words;
+
+    /// Behind the sums of columns, which lie where they do in the other kernels.
+    const STAGES: u32 = COLUMN_SCALES.next_multiple_of(128);
+
+    #[inline(always)]
+    unsafe fn take(stage: Stage) -> Words {
+        // SAFETY: handed to the caller.
+        unsafe {
+            let place = Place::of(0, 0, 0);
+            let from = stage.row::<S>(STRIP * place.strip) + S::BYTES * place.column;
+            of_rows(|i| load_shared_u32x2(from + i as u32 * S::ROW_BYTES))
+        }
+    }
+
+    #[inline(always)]
+    fn amax(words: &Words) -> f32 {
+        let [a, b] = columns_amax::<S>(words);
+        S::largest(S::larger(a, b))
+    }
+
+    #[inline(always)]
+    unsafe fn store(args: &QuantizeArgs, at: At, scale: f32, meet: impl Fn(), free: impl Fn()) {
+        let format = Format::of(args);
+        // SAFETY: handed to the caller.
+        unsafe {
+            let place = Place::of(at.shared, at.job, at.stage.address);
+            let words = <Self as Copies<S>>::take(at.stage);
+            if args.dbias_partial != 0 {
+                place.note_sums::<S>(&words);
+            }
+            // The tile's memory is where the columns are turned.
+            meet();
+            if args.dbias_partial != 0 {
+                place.store_sums();
+            }
+            if args.columnwise.data != 0 {
+                place.leave_columns::<S>(format, &words, [scale; 4]);
+                meet();
+                place.store_columns(args);
+            }
+            if args.rowwise.data != 0 {
+                let words = &anew(&words);
+                place.store_rows::<S>(args, format, words, |_| [scale; 4]);
+            }
+            free();
+        }
+    }
+}
+
 /// Takes the tile of this block, if there is one.
 #[inline(always)]
 unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
@@ -113,7 +194,7 @@ unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
     // barriers; warps stay together.
     unsafe {
         let Some(shared) = find::<S, B>(args) else { return };
-        let place = Place::of(shared);
+        let place = Place::of(shared, shared, shared + TURNED);
         let words = place.load::<S>(args);
 
         // Tell the block what is largest here, and the sums.
@@ -179,12 +260,14 @@ unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
 impl Place {
     /// That of this lane.
     #[inline(always)]
-    unsafe fn of(shared: u32) -> Self {
+    unsafe fn of(shared: u32, job: u32, turned: u32) -> Self {
         // SAFETY: the caller brings the whole warp.
         let warp = unsafe { warp_index() };
         let (lane, wide, deep) = (lane_index(), warp % WARPS_ACROSS, warp / WARPS_ACROSS);
         Self {
             shared,
+            job,
+            turned,
             strip: deep * STACK + lane / ACROSS,
             column: COLUMNS * (wide * ACROSS + lane % ACROSS),
         }
@@ -194,7 +277,7 @@ impl Place {
     #[inline(always)]
     unsafe fn job(self) -> Job {
         // SAFETY: the caller has met the warp that left it.
-        unsafe { Job::take(self.shared) }
+        unsafe { Job::take(self.job) }
     }
 
     /// Loads what exists, and zeros.
@@ -354,7 +437,7 @@ impl Place {
     #[inline(always)]
     unsafe fn leave_columns<S: Source>(self, format: Format, words: &Words, scales: [f32; 4]) {
         let chunk = self.strip ^ turn(self.column);
-        let to = self.shared + TURNED + HEIGHT * self.column + STRIP * chunk;
+        let to = self.turned + HEIGHT * self.column + STRIP * chunk;
         let step = |i: usize, index: u32| {
             let quads = [0, 4, 8, 12].map(|first| {
                 [0, 1, 2, 3].map(|row: usize| S::element(words[first + row][i], index))
@@ -379,7 +462,7 @@ impl Place {
             let first = warp_index() * (WIDTH / WARPS);
             let (strip, beside) = (lane_index() % 8, lane_index() / 8);
             let exists = first < job.columns && STRIP * strip < job.padded_rows;
-            let from = self.shared + TURNED + HEIGHT * (first + beside);
+            let from = self.turned + HEIGHT * (first + beside);
             let mut to = job.column_data
                 + u64::from(first + beside) * args.columnwise.pitch
                 + u64::from(STRIP * strip);

@@ -70,6 +70,21 @@ impl Extent {
         unsafe { Table::new(self.table, self.groups).tile_prefix(self.groups) }
     }
 
+    /// The first tile of a group, and the one behind its last.
+    ///
+    /// # Safety
+    ///
+    /// As [`Table::new`].
+    #[inline(always)]
+    pub unsafe fn tiles_of(&self, group: u32) -> [u32; 2] {
+        if self.table == 0 {
+            return [group, group + 1].map(|group| group * self.tiles_of_group());
+        }
+        // SAFETY: handed to the caller.
+        [group, group + 1]
+            .map(|group| unsafe { Table::new(self.table, self.groups).tile_prefix(group) })
+    }
+
     /// Tiles of each group, where there is no table.
     #[inline(always)]
     fn tiles_of_group(&self) -> u32 {
