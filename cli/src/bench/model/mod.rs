@@ -59,14 +59,18 @@ pub fn setup_seconds(groups: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use grouped_linear::DType;
     use grouped_linear::plan::{
-        BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target,
+        BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, QuantizeProblem, ScaleSource,
+        Target,
     };
+    use grouped_linear::recipe::{Blocks, Format};
+    use grouped_linear::{DType, Form, QuantizedSpec, SourceShape};
 
     use super::kernel::{Arrangement, Kernel};
     use super::machine::{B200, H200};
+    use super::quantize::{self as model, Copies, Quantizer};
     use crate::bench::RecipeChoice;
+    use crate::bench::suite::Shape;
     use crate::info::quantized;
 
     const PRODUCT: GemmProblem = GemmProblem {
@@ -122,5 +126,41 @@ mod tests {
             }
         }
         assert_eq!(compared, 36);
+    }
+
+    /// Which groups are small is the library's decision.
+    #[test]
+    fn the_library_reads_the_same_groups_once() {
+        let quantizer = Quantizer { format: model::Format::Group, copies: Copies::Both };
+        let form = Some(Form::Codes);
+        let mut small = 0;
+        for (machine, compute_capability) in [(&H200, (9, 0)), (&B200, (10, 0))] {
+            let gpu = GpuTarget { compute_capability, multiprocessors: machine.multiprocessors };
+            let shapes = [264, 265, 296, 297].map(|tiles| vec![128 * tiles; 3]);
+            for splits in shapes.into_iter().chain([vec![1], vec![1 << 20], vec![0, 129 * 128]]) {
+                let shape = Shape::unnamed(splits, 256, 128);
+                let [rows, groups] = [shape.rows(), shape.groups()].map(|size| size as usize);
+                let problem = QuantizeProblem {
+                    destination: QuantizedSpec {
+                        groups,
+                        source: SourceShape::Tokens { rows, features: 128 },
+                        format: Format::fp8(DType::E4m3, Blocks::Tensor),
+                        rowwise: form,
+                        columnwise: form,
+                    },
+                    input: DType::Bf16,
+                    scales: ScaleSource::Own,
+                    dbias: None,
+                    four_over_six: None,
+                    stochastic: false,
+                };
+                let plan = Plan::new(problem.into(), Target { gpu: Some(gpu) }).expect("a plan");
+                let scales = plan.launch.and_then(|launch| launch.scales).expect("scales");
+                let once = quantizer.reads_once(machine, &shape);
+                assert_eq!(once, scales.amax.is_none(), "{} {:?}", machine.name, shape.splits);
+                small += usize::from(once);
+            }
+        }
+        assert_eq!(small, 3 + 5);
     }
 }

@@ -2,11 +2,15 @@
 
 use super::fitted::{
     BOTH_SHARE, COLUMN_SHARE, MORE_KERNELS, MXFP8_CODES, MXFP8_EXACT, NVFP4_BOTH, NVFP4_COLUMN,
-    NVFP4_ROW, QUANTIZE_EDGES, ROW_SHARE, SQUARE_SHARE,
+    NVFP4_ROW, ONCE_BOTH_SHARE, ONCE_COLUMN_SHARE, ONCE_ROW_SHARE, QUANTIZE_EDGES, ROW_SHARE,
+    SQUARE_SHARE,
 };
 use super::machine::{Generation, Machine};
 use super::{Bound, setup_seconds};
 use crate::bench::suite::Shape;
+
+/// Rows and columns of the kernels' tiles.
+const TILE: u64 = 128;
 
 /// Which copies are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +30,7 @@ pub enum Format {
     Vector,
     /// FP8 with scales of 128 × 128: of weights, without set-up.
     Square,
-    /// FP8 with a scale per group, which takes a read of its own.
+    /// FP8 with a scale per group; magnitudes of large groups take a read of their own.
     Group,
     /// MXFP8, a byte an element.
     Mxfp8,
@@ -93,12 +97,23 @@ impl Quantizer {
         }
     }
 
+    /// Whether a scale per group takes one read: where a group has no more tiles on average than blocks
+    /// run at once, as the library decides it.
+    pub fn reads_once(self, machine: &Machine, shape: &Shape) -> bool {
+        let tiles = shape.rows().div_ceil(TILE) * shape.k.div_ceil(TILE);
+        let blocks = 2 * u64::from(machine.multiprocessors);
+        self.format == Format::Group && tiles <= blocks * shape.groups()
+    }
+
     /// Share of a copy's bandwidth.
-    fn share(self) -> f64 {
-        let copies = match self.copies {
-            Copies::Row => ROW_SHARE,
-            Copies::Column => COLUMN_SHARE,
-            Copies::Both => BOTH_SHARE,
+    fn share(self, once: bool) -> f64 {
+        let copies = match (self.copies, once) {
+            (Copies::Row, false) => ROW_SHARE,
+            (Copies::Column, false) => COLUMN_SHARE,
+            (Copies::Both, false) => BOTH_SHARE,
+            (Copies::Row, true) => ONCE_ROW_SHARE,
+            (Copies::Column, true) => ONCE_COLUMN_SHARE,
+            (Copies::Both, true) => ONCE_BOTH_SHARE,
         };
         match self.format {
             Format::Square => SQUARE_SHARE,
@@ -132,13 +147,15 @@ impl Quantizer {
             0
         };
         let bytes = (counted_bytes + padding) as f64;
-        let memory = bytes / (machine.copy_bandwidth * self.share());
+        let once = self.reads_once(machine, shape);
+        let memory = bytes / (machine.copy_bandwidth * self.share(once));
         let multiprocessors = f64::from(machine.multiprocessors);
         let instructions = elements as f64 * self.clocks() / (multiprocessors * machine.clock.most);
-        let twice = matches!(self.format, Format::Group | Format::Nvfp4Exact);
+        let has_more_kernels = matches!(self.format, Format::Group | Format::Nvfp4Exact);
+        let twice = has_more_kernels && !once;
         let first_read = if twice { 2.0 * elements as f64 / machine.read_bandwidth } else { 0.0 };
         let setup = if of_weights { 0.0 } else { setup_seconds(shape.groups()) };
-        let edges = QUANTIZE_EDGES + setup + if twice { MORE_KERNELS } else { 0.0 };
+        let edges = QUANTIZE_EDGES + setup + if has_more_kernels { MORE_KERNELS } else { 0.0 };
         let work = first_read + memory.max(instructions);
         let bound = if edges > work {
             Bound::Edges
@@ -175,6 +192,17 @@ mod tests {
         assert_eq!(of(Format::Nvfp4Exact, Copies::Row).bound, Bound::Instructions);
         let reads = of(Format::Group, Copies::Row).seconds - row.seconds;
         assert!((reads - 8e-6 - (2u64 << 31) as f64 / 4.8e12).abs() < 1e-9, "{reads}");
+    }
+
+    /// 256 tiles a group, of which all blocks together hold the magnitudes: no second read.
+    #[test]
+    fn small_groups_are_read_once() {
+        let small = Shape::unnamed(vec![1024; 64], 512, 4096);
+        let of = |format| Quantizer { format, copies: Copies::Both }.predict(&H200, &small);
+        let [vector, group] = [Format::Vector, Format::Group].map(|format| of(format).seconds);
+        let bytes = (4u64 << 28) as f64 / 4.24e12;
+        let waits = 8e-6 + bytes / 0.82 - bytes / 0.915;
+        assert!((group - vector - waits).abs() < 1e-9, "{group} {vector}");
     }
 
     /// Rows that are no multiple of 128 cost the columnwise copy their padding.
