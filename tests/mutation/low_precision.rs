@@ -130,12 +130,14 @@ fn is_current(case: &QuantizeCase) -> bool {
     case.history.is_none() && case.input != F32 && tiles <= blocks * groups
 }
 
-/// Cases that reach such a kernel, and of each type one with more tiles than all blocks hold.
+/// Cases that reach such a kernel, and of each type some with more tiles than all blocks hold.
 fn current(mut cases: Vec<QuantizeCase>) -> Vec<QuantizeCase> {
     cases.retain(is_current);
     let first = |input| cases.iter().find(|case| case.input == input).copied();
     let large = [Bf16, F16].map(first).into_iter().flatten();
-    let large = large.map(|own| QuantizeCase { source: LARGE, columns: 16, ..own });
+    let large = large.flat_map(|own| {
+        [LARGE, LARGE_LAST].map(|source| QuantizeCase { source, columns: 16, ..own })
+    });
     cases.extend(large.collect::<Vec<_>>());
     cases
 }
@@ -185,6 +187,14 @@ const TALL: SourceCase = Tokens(Listed(&[2200, 5]), 0);
 /// A group of more tiles than the blocks of the emulated GPU hold, three each, and more than half of the
 /// blocks, which run at a time.
 const LARGE: SourceCase = Tokens(Listed(&[3300, 5, 0, 7, 1]), 0);
+/// The same at the end of the source and, as [`MANY_GROUPS`], of the table.
+const LARGE_LAST: SourceCase = Tokens(Listed(&ROWS_OF_LARGE_LAST), 0);
+const ROWS_OF_LARGE_LAST: [usize; 331] = {
+    let mut rows = [0; 331];
+    rows[0] = 5;
+    rows[330] = 3300;
+    rows
+};
 /// A group of zeros, one of subnormal numbers, and one of large ones, if there are few columns.
 const KINDS: SourceCase = Tokens(Listed(&[96, 32, 32, 32, 40]), 9);
 
@@ -225,6 +235,13 @@ fn fp8(blocks: Blocks) -> Vec<QuantizeCase> {
     all.extend([
         QuantizeCase { flag: Some(1), ..own },
         QuantizeCase { source: Weights(Layout::Packed, 3, 80), copies: [false, true], ..own },
+        QuantizeCase { source: MANY_GROUPS, columns: 16, input: F32, ..own },
+        QuantizeCase {
+            scale: ScaleRule { power_of_two: true, ..ANY },
+            columns: 16,
+            input: F32,
+            ..own
+        },
         QuantizeCase { source: Tokens(Drawn(70), 5), columns: 48, ..own },
     ]);
     all

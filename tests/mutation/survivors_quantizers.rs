@@ -343,16 +343,6 @@ pub const QUANTIZERS: &[Survivors] = &[
         ],
     },
     Survivors {
-        reason: "groups among which a tile is sought are more than there are only if there are more than 32, of which a warp asks at a time; with as many, these schedules came here with tiles of the first ones alone",
-        mutants: &[
-            "quantize_fp8_current: line 5391 of `quantize_current_columns`: `min.u32` takes its first operand",
-            "quantize_fp8_current: line 5874 of `quantize_current_columns`: `min.u32` takes its first operand",
-            "quantize_fp8_current: line 6404 of `quantize_current_columns`: `min.u32` takes its first operand",
-            "quantize_fp8_current: line 10280 of `quantize_current_rows`: `min.u32` takes its first operand",
-            "quantize_fp8_current: line 11293 of `quantize_current_rows`: `min.u32` takes its first operand",
-        ],
-    },
-    Survivors {
         reason: "a loop that is gone through at least once: the compiler shall not know of how many rows",
         mutants: &[
             "quantize_fp8_current: line 5472 of `quantize_current_columns`: `setp.ge.u32` is always false",
@@ -363,15 +353,6 @@ pub const QUANTIZERS: &[Survivors] = &[
             "quantize_fp8_current: line 10876 of `quantize_current_rows`: `setp.ge.u32` is always false",
             "quantize_fp8_current: line 11374 of `quantize_current_rows`: `setp.ge.u32` is always false",
             "quantize_fp8_current: line 11882 of `quantize_current_rows`: `setp.ge.u32` is always false",
-        ],
-    },
-    Survivors {
-        reason: "what lies behind a row is the next of the same group, unless it is the group's last, which under these schedules was in no tile that is measured alone",
-        mutants: &[
-            "quantize_fp8_current: line 5491 of `quantize_current_columns`: `setp.lt.u32` is always true",
-            "quantize_fp8_current: line 6504 of `quantize_current_columns`: `setp.lt.u32` is always true",
-            "quantize_fp8_current: line 10380 of `quantize_current_rows`: `setp.lt.u32` is always true",
-            "quantize_fp8_current: line 11393 of `quantize_current_rows`: `setp.lt.u32` is always true",
         ],
     },
     Survivors {
