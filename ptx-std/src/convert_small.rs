@@ -179,6 +179,23 @@ pub fn fma_saturated(a: f32, b: f32, c: f32) -> f32 {
     result
 }
 
+/// `1 / value`, with an error of one unit in the last place at most; infinite for zeros, and zero for
+/// what is beyond 2^126: `rcp.approx.ftz.f32` (PTX manual, "Floating Point Instructions: rcp").
+#[inline(always)]
+pub fn approximate_reciprocal(value: f32) -> f32 {
+    let result: f32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "rcp.approx.ftz.f32 {result}, {value};",
+            result = out(reg32) result,
+            value = in(reg32) value,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
 /// `a + b`, rounded toward zero: `add.rz.f32` (PTX manual, "Floating Point Instructions: add").
 #[inline(always)]
 pub fn add_toward_zero(a: f32, b: f32) -> f32 {

@@ -47,7 +47,7 @@ fn source_type(kernel: &str) -> Option<&str> {
 pub fn beside(module: &str) -> &'static [(String, String)] {
     match module {
         "quantize_nvfp4" => &BESIDE_NVFP4[..1],
-        "quantize_nvfp4_general" => &BESIDE_NVFP4[..],
+        "quantize_nvfp4_lines" | "quantize_nvfp4_general" => &BESIDE_NVFP4[..],
         _ => &[],
     }
 }
@@ -57,9 +57,7 @@ static BESIDE_NVFP4: LazyLock<[(String, String); 2]> = LazyLock::new(|| {
     let magnitudes = include_str!("../../host/ptx/sm_90a/quantize_nvfp4.ptx");
     [("quantize_mxfp8", scales), ("quantize_nvfp4", magnitudes)].map(|(name, text)| {
         // A text that cannot be parsed is one that the loader refuses, and says why.
-        // Blocks that are lines, of BF16, are not the general module's, but of some of its scenarios.
-        let is_left_out =
-            |kernel: &str| kernel.starts_with("quantize") && !kernel.contains("lines");
+        let is_left_out = |kernel: &str| kernel.starts_with("quantize");
         let lighter = Module::parse(text).map(|module| without(&module, is_left_out).to_string());
         (name.to_owned(), lighter.unwrap_or_else(|_| text.to_owned()))
     })

@@ -294,6 +294,7 @@ fn restored(format: Format, other: Format) -> Vec<QuantizeCase> {
         own,
         QuantizeCase { format: other, columns: 272, source: Tokens(Drawn(70), 5), ..own },
         QuantizeCase { source: TALL, ..own },
+        QuantizeCase { source: MANY_GROUPS, columns: 32, ..own },
         // More blocks than tiles.
         QuantizeCase { source: Tokens(Listed(&[1]), 700), columns: 32, ..own },
         QuantizeCase { source: Weights(Layout::Packed, 2, 160), ..own },
@@ -348,12 +349,14 @@ fn micro(name: &str) -> Vec<QuantizeCase> {
             all
         }
         _ if name.starts_with("quantize_mxfp8") => mxfp8(),
-        _ if name.starts_with("quantize_nvfp4_lines") => lines(false),
+        _ if name.starts_with("quantize_nvfp4_rowwise") => one_copy(lines(false), [true, false]),
+        _ if name.starts_with("quantize_nvfp4_columnwise") => one_copy(lines(false), [false, true]),
         _ if name.starts_with("quantize_nvfp4_squares") => squares(),
         _ if name.starts_with("quantize_nvfp4_general") => general(input),
         "nvfp4_row_amax" => rows(),
         _ if name == "nvfp4_group_amax" || name.starts_with("nvfp4_tile_amax") => {
-            let more = [(Tokens(Drawn(60), 5), 32), (Tokens(Listed(&[1]), 700), 16)];
+            let more =
+                [(Tokens(Drawn(60), 5), 32), (Tokens(Listed(&[1]), 700), 16), (MANY_GROUPS, 16)];
             let own = plain(Format::Nvfp4(Nvfp4Format {
                 transform: Transform::Hadamard,
                 ..Nvfp4Format::LINES
@@ -396,6 +399,7 @@ fn common(format: Format, other: Format) -> Vec<QuantizeCase> {
         QuantizeCase { flag: Some(1), ..own },
         QuantizeCase { source: Tokens(AllEmpty, 5), form: exact, ..own },
         QuantizeCase { source: Tokens(Drawn(30), 5), columns: 32, ..own },
+        QuantizeCase { source: MANY_GROUPS, columns: 32, ..own },
         QuantizeCase { source: MANY_KINDS, columns: 704, form: exact, ..own },
         QuantizeCase { source: Weights(Layout::Packed, 3, 160), columns: 96, ..own },
         QuantizeCase { source: Weights(Layout::Discrete, 2, 96), form: exact, ..other },
@@ -422,6 +426,7 @@ fn mxfp8() -> Vec<QuantizeCase> {
             QuantizeCase { form: other, copies: [index >= 2, index < 2], columns: 32, ..own },
             QuantizeCase { form: other, source: Weights(layout, 3, 160), columns: 288, ..own },
             QuantizeCase { form, source: Tokens(Drawn(30), 5), columns: 32, ..own },
+            QuantizeCase { form, source: MANY_GROUPS, columns: 32, ..own },
             QuantizeCase { source: Tokens(AllEmpty, 5), form, ..own },
         ]);
         if index == 0 {
@@ -439,10 +444,23 @@ fn lines(general: bool) -> Vec<QuantizeCase> {
     all.push(QuantizeCase { form: Form::Exact, ..random });
     all.push(QuantizeCase { format: Format::Nvfp4(lines), ..random });
     all.push(QuantizeCase { flag: Some(1), ..random });
+    for (stochastic, format) in [(false, lines), (true, lines), (true, mixed)] {
+        let format = Format::Nvfp4(format);
+        all.push(QuantizeCase { form: Form::Exact, columns: 32, stochastic, format, ..random });
+    }
+    // Sums of columns of rows behind which the memory ends.
+    let (source, dbias) = (Tokens(Listed(&[33]), 0), Some((F32, Accumulate::Overwrite)));
+    all.push(QuantizeCase { source, columns: 16, dbias, ..all[1] });
     if general {
         all.retain(|case| case.form == Form::Exact);
     }
     all
+}
+
+/// The same of one copy alone, of which the kernel is.
+fn one_copy(cases: Vec<QuantizeCase>, copies: [bool; 2]) -> Vec<QuantizeCase> {
+    let has_it = |case: &QuantizeCase| case.copies == [true; 2] || case.copies == copies;
+    cases.into_iter().filter(has_it).map(|case| QuantizeCase { copies, ..case }).collect()
 }
 
 fn squares() -> Vec<QuantizeCase> {

@@ -187,13 +187,23 @@ fn check_on(architecture: Arch, case: &Case) {
         } as u32,
         ..Nvfp4Args::default()
     };
-    let (way, module) = match args.way(kind) {
-        Nvfp4Way::Lines => ("lines", "quantize_nvfp4"),
-        Nvfp4Way::Squares => ("squares", "quantize_nvfp4"),
-        Nvfp4Way::General => ("general", "quantize_nvfp4_general"),
+    let (ways, module): (&[_], _) = match args.way(kind) {
+        Nvfp4Way::Rowwise | Nvfp4Way::Columnwise => {
+            (&["rowwise", "columnwise"], "quantize_nvfp4_lines")
+        }
+        Nvfp4Way::Squares => (&["squares"], "quantize_nvfp4"),
+        Nvfp4Way::General => (&["general"], "quantize_nvfp4_general"),
     };
     bench.load(module);
-    bench.launch(&format!("quantize_nvfp4_{way}_{name}"), 3, &args);
+    for way in ways {
+        let none = MxCopy::default();
+        let args = match *way {
+            "rowwise" => Nvfp4Args { columnwise: none, ..args },
+            "columnwise" => Nvfp4Args { rowwise: none, dbias_partial: 0, ..args },
+            _ => args,
+        };
+        bench.launch(&format!("quantize_nvfp4_{way}_{name}"), 3, &args);
+    }
     for (i, (copy, want)) in copies.iter().zip(&wants).enumerate() {
         if let Some(want) = want {
             let what = format!("{what} copy {i}");

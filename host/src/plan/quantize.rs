@@ -1,6 +1,6 @@
 //! Quantization: its problem and its launches.
 
-use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target};
+use grouped_linear_kernels::abi::mx::{MxCopy, Nvfp4Args, Nvfp4Target};
 use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, Progress, ROW_BLOCK};
 use grouped_linear_kernels::abi::{ElementType, GroupTable};
 use grouped_linear_kernels::variants::Role;
@@ -217,10 +217,14 @@ impl QuantizeProblem {
             Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
             Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
             Format::Nvfp4(format) => {
+                let rowwise = self.destination.has(Direction::Rowwise);
                 let args = Nvfp4Args {
                     square: u32::from(format.blocks == BlockShape::Square),
                     row_scaled: u32::from(format.scope == Scope::Row),
                     target: self.nvfp4_target() as u32,
+                    // An address, as far as the choice of a kernel goes. Of both copies it is the
+                    // rowwise one's; the columnwise one's has as many blocks.
+                    rowwise: MxCopy { data: u64::from(rowwise), ..MxCopy::default() },
                     ..Nvfp4Args::default()
                 };
                 Role::QuantizeNvfp4(args.way(element), element)
@@ -261,7 +265,7 @@ impl QuantizeProblem {
         }
     }
 
-    fn element(&self) -> Result<ElementType> {
+    pub(crate) fn element(&self) -> Result<ElementType> {
         self.input
             .element_type()
             .ok_or_else(|| Error::dtype("source", self.input, "bf16, f16 or f32"))

@@ -119,6 +119,15 @@ impl Signs {
         Self(bytes(a, c, e, g) & 0x0808_0808 | bytes(b, d, f, h) & 0x8080_8080)
     }
 
+    /// The signs of four pairs of 16-bit numbers, none of them NaN.
+    #[inline(always)]
+    pub fn of_pairs([a, b, c, d]: [u32; 4]) -> Self {
+        // The sign bits of four numbers fill bytes.
+        let (low, high) = (permute_bytes(a, b, 0xfdb9), permute_bytes(c, d, 0xfdb9));
+        let (even, odd) = (permute_bytes(low, high, 0x6420), permute_bytes(low, high, 0x7531));
+        Self(even & 0x0808_0808 | odd & 0x8080_8080)
+    }
+
     /// The signs as those of BF16 pairs.
     #[inline(always)]
     pub fn pairs(self) -> [u32; 4] {
@@ -169,18 +178,63 @@ pub fn nearest_value(a: f32) -> f32 {
     (a + step) - step
 }
 
-/// A code, in the low bits of [`INTEGERS`]; `random` has the half-word above 16 others.
+/// A number between two steps of its binade.
+struct Between {
+    /// The binade, at least 1, as bits of binary32.
+    binade: u32,
+    /// The number of the lower step, added to [`INTEGERS`].
+    lower: f32,
+    /// Whether the upper one is taken.
+    upper: bool,
+}
+
+/// What [`Codes::stochastic`] chooses for a number; `random` has the half-word above 16 others.
 #[inline(always)]
-fn stochastic(a: f32, random: u32) -> u32 {
+fn choose(a: f32, random: u32) -> Between {
     let a = a.min(6.0);
     // Steps of the binade that lie below the number, and what is left: all of it exact.
     let binade = (a.to_bits() & 0x7f80_0000).max(0x3f80_0000);
     let steps = a * f32::from_bits(0x7f80_0000 - binade);
-    let whole = add_toward_zero(steps, INTEGERS);
-    let rest = steps - (whole - INTEGERS);
+    let lower = add_toward_zero(steps, INTEGERS);
+    let rest = steps - (lower - INTEGERS);
     // 1 + (r + ½) / 2¹⁶ has the half-word in the upper bits of its mantissa.
     let limit = f32::from_bits(0x3f80_0040 | random >> 9 & 0x007f_ff80) - 1.0;
-    let further = u32::from(limit < rest);
+    Between { binade, lower, upper: limit < rest }
+}
+
+/// A code, in the low bits of [`INTEGERS`]; `random` as in [`choose`].
+#[inline(always)]
+fn stochastic(a: f32, random: u32) -> u32 {
+    let Between { binade, lower, upper } = choose(a, random);
     // Each binade has two codes more than the one before.
-    whole.to_bits() + ((binade >> 22) - 254) + further
+    lower.to_bits() + ((binade >> 22) - 254) + u32::from(upper)
+}
+
+/// The value of the code of a number, rounded as [`Codes::stochastic`] does; `random` as in [`choose`].
+#[inline(always)]
+fn stochastic_value(a: f32, random: u32) -> f32 {
+    let Between { binade, lower, upper } = choose(a, random);
+    let steps = (lower - INTEGERS) + if upper { 1.0 } else { 0.0 };
+    // A binade has two steps.
+    steps * (f32::from_bits(binade) * 0.5)
+}
+
+/// The values of eight numbers, none of them negative or NaN, rounded to nearest or, if there are random
+/// numbers, as [`Codes::stochastic`] does.
+#[inline(always)]
+pub fn values(magnitudes: [f32; 8], random: Option<[u32; 4]>) -> [f32; 8] {
+    let [a, b, c, d, e, f, g, h] = magnitudes;
+    match random {
+        None => magnitudes.map(nearest_value),
+        Some([r, s, t, u]) => [
+            stochastic_value(a, r << 16),
+            stochastic_value(b, r),
+            stochastic_value(c, s << 16),
+            stochastic_value(d, s),
+            stochastic_value(e, t << 16),
+            stochastic_value(f, t),
+            stochastic_value(g, u << 16),
+            stochastic_value(h, u),
+        ],
+    }
 }

@@ -2,23 +2,25 @@
 //!
 //! # Tiles
 //!
-//! Blocks of threads walk the tiles of 128 × 128 of all groups, along the columns first. A tile's
-//! rows end with its group: rows past it are not read and count as zeros, so what is padded comes
-//! out as zeros by itself. A thread keeps its elements in registers from the one read of the source
-//! to the last store: nothing but scales, and the codes of transposed copies, goes through shared
-//! memory.
+//! The tiles of all groups, 128 × 128, are numbered along the columns first. A block takes one, or, of
+//! NVFP4 but for its lines in BF16, walks over several. A tile's rows end with its group: rows past it
+//! are not read and count as zeros, so what is padded comes out as zeros by itself. A thread keeps its
+//! elements in registers from the read of the source to the last store: nothing but scales, and the
+//! codes of transposed copies, goes through shared memory.
 //!
-//! | | threads | elements of a thread | rows that a warp loads at once |
-//! | --- | --- | --- | --- |
-//! | MXFP8 | 256 | 8 rows × 8 columns | 4 × 128 bytes (BF16) |
-//! | NVFP4 | 128 | 16 rows × 8 columns | 2 × 256 bytes (BF16) |
+//! | | threads | elements of a thread | at a time | rows that a warp loads at once |
+//! | --- | --- | --- | --- | --- |
+//! | MXFP8 | 256 | 8 rows × 8 columns | all | 4 × 128 bytes (BF16) |
+//! | NVFP4, rowwise | 128 | 16 rows × 8 columns | 4 rows | 2 × 256 bytes |
+//! | NVFP4, columnwise | 128 | 16 rows × 8 columns | 4 columns | 2 × 128 bytes |
+//! | NVFP4, all else | 128 | 16 rows × 8 columns | all of squares | 2 × 256 bytes (BF16) |
 //!
 //! # Bandwidth
 //!
 //! Memory hands about 17 bytes a cycle to a multiprocessor of an H200 (4 TB/s at 1.75 GHz), about
-//! 1500 cycles after they were asked for: 25 KiB must be in flight. A tile of BF16 is 32 KiB,
-//! loaded at once, and two blocks of MXFP8 (128 registers), or three of NVFP4 (168), stand on a
-//! multiprocessor, so that one loads while others compute.
+//! 1500 cycles after they were asked for: 25 KiB must be in flight. A tile of BF16 is 32 KiB, of which
+//! three blocks of MXFP8 (80 registers) load all at once, eight of NVFP4's rowwise copy (64) a quarter
+//! each, four of its columnwise one (128) a half, so that some load while others compute.
 //!
 //! What they may compute at that rate for each element, in instructions, of which 128 go a cycle,
 //! half as many integers, minima, conversions and moves of bytes:
@@ -31,10 +33,11 @@
 //! | NVFP4, both | 3.1 | 29 |
 //! | NVFP4, both with exact copies | 7.1 | 66 |
 //!
-//! They take about 10 and 18 for MXFP8, about 13 for the rowwise copy of NVFP4, 20 for its
-//! columnwise one with the transform, and 5 for each exact copy; random rounding adds about 15.
-//! Hence the shortcuts of [`e2m1`], and packed maxima in [`source`]. Both NVFP4 copies without
-//! exact ones are thus bound by instructions.
+//! They take about 10 and 18 for MXFP8; by counters 20 for the rowwise copy of NVFP4, 21 for its
+//! columnwise one and 27 with the transform, 19 for a rowwise copy of exact numbers, in all of which
+//! some 4 find the tile and its scales and store those; random rounding adds about 15 (counted in
+//! machine code). Hence the shortcuts of [`e2m1`] and of [`scaling`], and packed maxima in [`source`].
+//! NVFP4 is thus bound by instructions (docs/performance.md).
 
 pub mod amax;
 pub mod dequantize;

@@ -2,12 +2,12 @@
 //!
 //! A thread has sixteen rows of eight columns: all of a columnwise block, so that the Hadamard
 //! transform stays inside the thread, and half of a rowwise block, the lane beside it has the other
-//! half. As columns are quantized, their exact values replace them in the registers, and leave as
-//! rows.
+//! half.
 
 mod blocks;
+mod columns;
 mod general;
-mod lines;
+mod rows;
 mod shared;
 mod squares;
 mod work;
@@ -24,6 +24,7 @@ use super::source::{CHUNK, Source};
 use super::tiles::{COLUMNS, ROWS, Tile, Tiles, is_skipped};
 use super::unroll::array16;
 use crate::abi::mx::{MxCopy, MxScales, NVFP4_BLOCK, Nvfp4Args};
+use crate::gemm::element::Bf16;
 
 /// Threads of a block.
 pub const THREADS: u32 = 128;
@@ -47,59 +48,64 @@ const ACROSS: u32 = COLUMNS / CHUNK;
 const _: () = assert!(THREADS / ACROSS == BANDS);
 
 /// A way to quantize the elements of a tile.
-pub trait Way {
-    /// Quantizes a thread's elements, and sums their columns if `dbias` says so.
+pub trait Way<S: Source> {
+    /// Whether rowwise copies are made.
+    const ROWWISE: bool = true;
+    /// Whether columnwise copies are made.
+    const COLUMNWISE: bool = true;
+    /// Whether a block walks over tiles; else it takes one, and there are as many blocks.
+    const WALKS: bool = true;
+
+    /// Quantizes a thread's elements.
     ///
     /// # Safety
     ///
     /// The launcher's contract; all threads of the block come here.
-    unsafe fn quantize<S: Source>(work: &Work<'_>, dbias: bool);
+    unsafe fn quantize(work: &Work<'_>);
 }
 
-/// Lines, with all of a thread's elements in registers: no rows with scales of their own, no choice
-/// of scales.
-pub struct Lines;
-/// Squares, likewise.
+/// Blocks along the columns, of BF16: no rows with scales of their own, no choice of scales.
+pub struct Rowwise;
+/// Blocks along the rows, likewise.
+pub struct Columnwise;
+/// Squares, with all of a thread's elements in registers.
 pub struct Squares;
 /// Lines in any way, a few at a time: see [`general`].
 pub struct General;
 
-impl Way for Lines {
+impl Way<Bf16> for Rowwise {
+    const COLUMNWISE: bool = false;
+    const WALKS: bool = false;
+
     #[inline(always)]
-    unsafe fn quantize<S: Source>(work: &Work<'_>, dbias: bool) {
+    unsafe fn quantize(work: &Work<'_>) {
         // SAFETY: handed to the caller.
-        unsafe {
-            let chunks = array16(|i| work.load::<S>(i as u32));
-            if dbias {
-                sum_columns::<S>(work, &chunks);
-            }
-            if work.rowwise().is_wanted() {
-                lines::rows::<S>(work, &chunks);
-            }
-            if work.columnwise().is_wanted() {
-                lines::columns::<S>(work, &chunks);
-            }
-        }
+        unsafe { rows::rows(work) }
     }
 }
 
-impl Way for Squares {
+impl Way<Bf16> for Columnwise {
+    const ROWWISE: bool = false;
+    const WALKS: bool = false;
+
     #[inline(always)]
-    unsafe fn quantize<S: Source>(work: &Work<'_>, dbias: bool) {
+    unsafe fn quantize(work: &Work<'_>) {
         // SAFETY: handed to the caller.
-        unsafe {
-            let chunks = array16(|i| work.load::<S>(i as u32));
-            if dbias {
-                sum_columns::<S>(work, &chunks);
-            }
-            squares::square::<S>(work, &chunks);
-        }
+        unsafe { columns::columns(work) }
     }
 }
 
-impl Way for General {
+impl<S: Source> Way<S> for Squares {
     #[inline(always)]
-    unsafe fn quantize<S: Source>(work: &Work<'_>, dbias: bool) {
+    unsafe fn quantize(work: &Work<'_>) {
+        // SAFETY: handed to the caller.
+        unsafe { squares::square::<S>(work, &array16(|i| work.load::<S>(i as u32))) }
+    }
+}
+
+impl<S: Source> Way<S> for General {
+    #[inline(always)]
+    unsafe fn quantize(work: &Work<'_>) {
         // SAFETY: handed to the caller.
         unsafe {
             if work.rowwise().is_wanted() {
@@ -108,14 +114,12 @@ impl Way for General {
             if work.columnwise().is_wanted() {
                 general::columns::<S>(work);
             }
-            if dbias {
-                sum_columns::<S>(work, &array16(|i| work.load::<S>(i as u32)));
-            }
         }
     }
 }
 
-/// The kernel: block x takes tiles x, x + grid, …
+/// The kernel: block x takes tiles x, x + grid, …; of lines without choices there are as many blocks as
+/// tiles.
 ///
 /// # Safety
 ///
@@ -125,7 +129,7 @@ impl Way for General {
 /// with scales of their own, or scales to choose from, together with the transform or with random
 /// rounding; the former with a columnwise copy.
 #[inline(always)]
-pub unsafe fn run<W: Way, S: Source>(args: &Nvfp4Args, _args_address: u64) {
+pub unsafe fn run<W: Way<S>, S: Source>(args: &Nvfp4Args, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above. All threads of a block take the same tiles, so
     // they meet at every barrier.
     unsafe {
@@ -137,13 +141,17 @@ pub unsafe fn run<W: Way, S: Source>(args: &Nvfp4Args, _args_address: u64) {
         while index < tiles.count {
             let tile = tiles.get(index);
             quantize_tile::<W, S>(args, &tiles, &tile);
+            if !W::WALKS {
+                break;
+            }
+            block_barrier(); // what has been collected has been stored
             index += grid_blocks();
         }
     }
 }
 
 #[inline(always)]
-unsafe fn quantize_tile<W: Way, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_>, tile: &Tile) {
+unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_>, tile: &Tile) {
     // SAFETY: as in `run`; elements are loaded where the source has them, and stored where the
     // copies have them.
     unsafe {
@@ -172,20 +180,23 @@ unsafe fn quantize_tile<W: Way, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_>, 
             ),
         };
 
-        // Quantize them.
+        // Sum them, and quantize them.
         let dbias = opaque_u64(args.dbias_partial);
-        W::quantize::<S>(&work, dbias != 0);
+        if dbias != 0 {
+            sum_columns::<S>(&work);
+        }
+        W::quantize(&work);
 
         // Store what was collected.
         let (rowwise, columnwise) = (work.rowwise(), work.columnwise());
         block_barrier();
-        if rowwise.scales != 0 {
+        if W::ROWWISE && rowwise.scales != 0 {
             work.row_scales.store(rowwise.scales, tile, thread, THREADS);
         }
-        if columnwise.scales != 0 {
+        if W::COLUMNWISE && columnwise.scales != 0 {
             work.column_scales.store(columnwise.scales, tile, thread, THREADS);
         }
-        if columnwise.data != 0 {
+        if W::COLUMNWISE && columnwise.data != 0 {
             store_transposed(&work, columnwise.data, thread);
         }
         if dbias != 0 && tile.column + thread < columns {
@@ -197,7 +208,6 @@ unsafe fn quantize_tile<W: Way, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_>, 
                 u64::from(tile.row_tile) * u64::from(columns) + u64::from(tile.column + thread);
             store_f32(dbias + 4 * index, sum);
         }
-        block_barrier();
     }
 }
 

@@ -1,8 +1,10 @@
 //! The two levels of scales of NVFP4. All arithmetic is FP32 with IEEE rounding, in the order
 //! written here.
 
-use ptx_std::convert::{f16x2_to_f32, f32x4_to_e4m3x4};
-use ptx_std::convert_small::e4m3x4_to_f16x4;
+use ptx_std::convert::{f16x2_to_f32, f32x4_to_e4m3x4, fma};
+use ptx_std::convert_small::{approximate_reciprocal, e4m3x4_to_f16x4};
+
+use super::unroll::array4;
 
 /// The largest value of E2M1.
 const E2M1_MAX: f32 = 6.0;
@@ -21,6 +23,10 @@ pub struct Scaling {
     /// One divided by that.
     decode: f32,
 }
+
+/// Between this and its reciprocal `decode` is of moderate size: products of it with block scales, 2⁻⁹
+/// to 448, and their reciprocals are then neither subnormal nor nearly so.
+const MODERATE: f32 = 1.2676506e30; // 2¹⁰⁰
 
 impl Scaling {
     /// The scale for a largest magnitude and the largest block scale.
@@ -58,6 +64,19 @@ impl Scaling {
         (1.0 / (block_scale * self.decode)).min(f32::MAX)
     }
 
+    /// The same of four blocks, in fewer instructions.
+    #[inline(always)]
+    pub fn factors(&self, block_scales: [f32; 4]) -> [f32; 4] {
+        let products = array4(|i| block_scales[i] * self.decode);
+        // One branch for all, not one each.
+        let factors = if self.decode < MODERATE && self.decode > 1.0 / MODERATE {
+            array4(|i| reciprocal(products[i]))
+        } else {
+            array4(|i| 1.0 / products[i])
+        };
+        array4(|i| factors[i].min(f32::MAX))
+    }
+
     /// By what the codes of a block are multiplied.
     #[inline(always)]
     pub fn restoring_factor(&self, block_scale: f32) -> f32 {
@@ -69,6 +88,14 @@ impl Scaling {
     pub fn candidate(&self, value: f32, block_scale: f32) -> f32 {
         value * block_scale * self.amax / self.product
     }
+}
+
+/// `1 / value` rounded to nearest for values of moderate size, NaN for 0: what the division of the
+/// compiler's makes of such values, without asking whether they are.
+#[inline(always)]
+fn reciprocal(value: f32) -> f32 {
+    let near = approximate_reciprocal(value);
+    fma(near, fma(-near, value, 1.0), near)
 }
 
 /// Four block scales: rounded to E4M3, as codes and as numbers. They are not negative, and what is

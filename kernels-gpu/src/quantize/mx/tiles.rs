@@ -76,7 +76,7 @@ impl<'a> Tiles<'a> {
         }
     }
 
-    /// Tile `index`, which is below `count`.
+    /// Tile `index`, which is below `count`. The whole warp calls it together.
     #[inline(always)]
     pub unsafe fn get(&self, index: u32) -> Tile {
         let source = self.source;
@@ -94,7 +94,7 @@ impl<'a> Tiles<'a> {
             // SAFETY: the table belongs to the source, and the tile to a group.
             address => unsafe {
                 let table = Table::new(address, groups);
-                let group = table.group_of_tile(index);
+                let group = table.group_of_tile_by_warp(index);
                 let first = table.row_offset(group);
                 let rows = (table.row_offset(group + 1) - first) as u32;
                 let inside = index - table.tile_prefix(group);

@@ -12,7 +12,6 @@ use super::super::source::{CHUNK, largest};
 use super::super::unroll::{array4, array8, array16};
 use super::shared::collect_line;
 use super::work::Work;
-use crate::abi::mx::NVFP4_BLOCK;
 
 /// A block's scale: its code, its value, and by what elements are multiplied.
 #[derive(Clone, Copy)]
@@ -26,11 +25,15 @@ pub(super) struct BlockScale {
 #[inline(always)]
 pub(super) fn block_scales(scaling: &Scaling, amax: [f32; 4]) -> [BlockScale; 4] {
     let (codes, scales) = round(array4(|i| scaling.block_scale(amax[i])));
-    array4(|i| BlockScale {
-        code: codes >> (8 * i) & 0xff,
-        scale: scales[i],
-        factor: scaling.factor(scales[i]),
-    })
+    let factors = scaling.factors(scales);
+    array4(|i| BlockScale { code: codes >> (8 * i) & 0xff, scale: scales[i], factor: factors[i] })
+}
+
+/// The scale of one block.
+#[inline(always)]
+pub(super) fn block_scale(scaling: &Scaling, amax: f32) -> BlockScale {
+    let (codes, [scale, ..]) = round([scaling.block_scale(amax); 4]);
+    BlockScale { code: codes & 0xff, scale, factor: scaling.factor(scale) }
 }
 
 /// The random numbers of a copy, if it is rounded at random.
@@ -89,11 +92,8 @@ pub(super) unsafe fn put_column(
     block: &BlockScale,
     random: &Option<Random>,
 ) -> Column {
-    let (line, row, pitch) = work.transposed();
     let column_in_tile = work.column + column;
-    let index =
-        (line + u64::from(column_in_tile)) * pitch + row + u64::from(work.band * NVFP4_BLOCK);
-    let number = index / u64::from(CHUNK);
+    let number = work.transposed_index(column) / u64::from(CHUNK);
     let low = encode(first, block.factor, random, number);
     let high = encode(second, block.factor, random, number + 1);
     let codes = [low.0.signed(low.1), high.0.signed(high.1)];
@@ -106,11 +106,11 @@ pub(super) unsafe fn put_column(
 }
 
 /// Two infinities in BF16.
-const INFINITIES: u32 = 0x7f80_7f80;
+pub(super) const INFINITIES: u32 = 0x7f80_7f80;
 
 /// BF16 pairs as numbers.
 #[inline(always)]
-fn widen(pairs: [u32; 8]) -> [f32; 16] {
+pub(super) fn widen(pairs: [u32; 8]) -> [f32; 16] {
     array16(|i| bf16x2_to_f32(pairs[i / 2])[i % 2])
 }
 

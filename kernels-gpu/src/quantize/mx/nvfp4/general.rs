@@ -10,7 +10,7 @@ use super::super::scaling::{Scaling, round};
 use super::super::source::{Source, largest};
 use super::super::unroll::{array4, array16, each8};
 use super::blocks::{
-    BlockScale, Column, block_scales, column_halves, encode, put_column, random, twice,
+    BlockScale, Column, block_scale, column_halves, encode, put_column, random, twice,
 };
 use super::work::Work;
 use crate::abi::mx::{NVFP4_BLOCK, Nvfp4Target};
@@ -156,7 +156,7 @@ fn pick(
     error: impl Fn(&BlockScale) -> f32,
 ) -> BlockScale {
     if work.args.target == Nvfp4Target::Six as u32 {
-        return block_scales(scaling, [amax; 4])[0];
+        return block_scale(scaling, amax);
     }
     let (codes, [six, four, _, _]) = {
         let [six, four] = scaling.block_scales_six_four(amax);

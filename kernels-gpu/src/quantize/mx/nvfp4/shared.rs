@@ -1,22 +1,23 @@
 //! What goes through shared memory beside the scales: the codes of the transposed copy, and the
 //! columns' sums.
 
+use ptx_std::hint::opaque;
 use ptx_std::memory::{
     load_shared_u64, shared_base, store_shared_f32, store_shared_u64, store_u32x2_if,
 };
 
 use super::super::source::Source;
 use super::super::tiles::COLUMNS;
-use super::super::unroll::{each8, each16};
+use super::super::unroll::each8;
 use super::work::Work;
 use super::{BANDS, LINE_BYTES, SUMS, THREADS};
 use crate::abi::mx::NVFP4_BLOCK;
 
-/// Where eight bytes of codes of a column of a tile are collected. Columns that lie eight apart,
+/// Where eight bytes of codes of a column of a tile are collected. Columns that lie four or eight apart,
 /// and those of the other half of the tile, are kept in different banks.
 #[inline(always)]
 unsafe fn line_address(column: u32, band: u32) -> u32 {
-    let line = column ^ column >> 6 & 1;
+    let line = column ^ (column >> 6 ^ column >> 2) & 1;
     let unit = (band ^ column >> 3) % BANDS;
     // SAFETY: the shared memory is declared.
     unsafe { shared_base() + line * LINE_BYTES + unit * 8 }
@@ -54,14 +55,17 @@ pub(super) unsafe fn store_transposed(work: &Work<'_>, data: u64, thread: u32) {
     }
 }
 
-/// Collects the sums of a thread's columns.
+/// Collects the sums of a thread's columns, of elements that are read for it alone.
 #[inline(always)]
-pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>, chunks: &[S::Chunk; 16]) {
+pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>) {
     let mut sums = [0.0; 8];
-    each16(|i| {
-        let values = S::values(chunks[i]);
+    let mut row = 0;
+    while row != NVFP4_BLOCK {
+        // SAFETY: as in `quantize_tile`.
+        let values = S::values(unsafe { work.load::<S>(row) });
         each8(|j| sums[j] += values[j]);
-    });
+        row = opaque(row + 1);
+    }
     // SAFETY: the places are this thread's.
     unsafe {
         let first = shared_base() + SUMS + 4 * (work.band * COLUMNS + work.column);

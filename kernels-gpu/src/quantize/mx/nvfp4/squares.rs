@@ -6,7 +6,7 @@ use ptx_std::thread::{lane_index, shuffle_xor_f32};
 use super::super::e2m1::exact;
 use super::super::source::{Source, largest};
 use super::super::unroll::{array4, each4, each8, each16};
-use super::blocks::{BlockScale, block_scales, encode};
+use super::blocks::{BlockScale, block_scale, encode};
 use super::general;
 use super::shared::collect_line;
 use super::work::Work;
@@ -24,7 +24,7 @@ pub(super) unsafe fn square<S: Source>(work: &Work<'_>, chunks: &[S::Chunk; 16])
         let own = largest(S::widen(all));
         let amax = own.max(shuffle_xor_f32(own, 1));
         let block = if work.args.target == Nvfp4Target::Six as u32 {
-            block_scales(&scaling, [amax; 4])[0]
+            block_scale(&scaling, amax)
         } else {
             general::choose_square::<S>(work, &scaling, amax)
         };

@@ -99,6 +99,14 @@ impl Work<'_> {
         (u64::from(tile.group) * u64::from(source.columns) + column, row, u64::from(source.rows))
     }
 
+    /// Index of the first row of column `column` of the thread in the transposed data.
+    #[inline(always)]
+    pub fn transposed_index(&self, column: u32) -> u64 {
+        let (line, row, pitch) = self.transposed();
+        let line = line + u64::from(self.column + column);
+        line * pitch + row + u64::from(self.band * NVFP4_BLOCK)
+    }
+
     /// Stores eight codes of row `i` of the thread in the rowwise copy.
     #[inline(always)]
     pub unsafe fn store_row(&self, data: u64, i: u32, codes: u32) {

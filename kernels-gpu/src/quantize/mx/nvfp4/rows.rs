@@ -1,0 +1,188 @@
+//! Blocks along the columns: four rows at a time, so that a thread needs few registers and many are at
+//! work at once, some of which load while others compute.
+
+use ptx_std::convert::f32_to_bf16x2;
+use ptx_std::hint::opaque;
+use ptx_std::memory::{load_constant_u32x4, store_u32_if, store_u32x4_if};
+use ptx_std::thread::lane_index;
+
+use super::super::e2m1::{Codes, Signs, values};
+use super::super::philox::Random;
+use super::super::scaling::Scaling;
+use super::super::source::{CHUNK, Source};
+use super::super::unroll::{array4, array8, each4};
+use super::blocks::{BlockScale, block_scales};
+use super::work::Work;
+use crate::abi::mx::NVFP4_BLOCK;
+use crate::gemm::element::Bf16;
+
+/// Rows that a thread has in registers.
+const ROWS: u32 = 4;
+/// The sign bits of two BF16 numbers.
+const SIGNS: u32 = 0x8000_8000;
+
+/// What is written of rows.
+trait Output {
+    /// Whether blocks have their scales beside them.
+    const SCALED: bool;
+    /// Words of eight elements.
+    type Words: Copy;
+    /// Bytes of them.
+    const BYTES: u64 = size_of::<Self::Words>() as u64;
+
+    /// Eight elements of a row, none of them NaN.
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> Self::Words;
+
+    /// Stores them, if `condition` holds.
+    ///
+    /// # Safety
+    ///
+    /// Then the bytes from `address` on are this thread's.
+    unsafe fn store(condition: bool, address: u64, words: Self::Words);
+}
+
+/// Codes.
+struct InCodes;
+/// Exact numbers.
+struct Exact;
+
+impl Output for InCodes {
+    const SCALED: bool = true;
+    type Words = u32;
+
+    #[inline(always)]
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> u32 {
+        let magnitudes = scaled(words, block);
+        let codes = match random {
+            Some(random) => Codes::stochastic(magnitudes, random),
+            None => Codes::nearest(magnitudes),
+        };
+        codes.signed(Signs::of_pairs(words))
+    }
+
+    #[inline(always)]
+    unsafe fn store(condition: bool, address: u64, words: u32) {
+        // SAFETY: handed to the caller.
+        unsafe { store_u32_if(condition, address, words) };
+    }
+}
+
+impl Output for Exact {
+    const SCALED: bool = false;
+    type Words = [u32; 4];
+
+    #[inline(always)]
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> [u32; 4] {
+        let values = values(scaled(words, block), random);
+        let value = |i: usize| values[i] * block.scale;
+        array4(|i| f32_to_bf16x2(value(2 * i), value(2 * i + 1)) | words[i] & SIGNS)
+    }
+
+    #[inline(always)]
+    unsafe fn store(condition: bool, address: u64, words: [u32; 4]) {
+        // SAFETY: handed to the caller.
+        unsafe { store_u32x4_if(condition, address, words) };
+    }
+}
+
+/// The magnitudes of eight elements, times their block's factor.
+#[inline(always)]
+fn scaled(words: [u32; 4], block: &BlockScale) -> [f32; 8] {
+    let values = Bf16::values(words);
+    array8(|i| values[i].abs() * block.factor)
+}
+
+/// The thread's rows.
+///
+/// # Safety
+///
+/// As [`Way::quantize`](super::Way::quantize).
+#[inline(always)]
+pub(super) unsafe fn rows(work: &Work<'_>) {
+    let copy = work.rowwise();
+    let is_random = work.args.random != 0;
+    // SAFETY: handed to the caller. A copy is in codes or in exact numbers, but the kernel makes both.
+    unsafe {
+        let scaling = &work.row_scaling();
+        if copy.data != 0 || copy.scales != 0 {
+            match is_random {
+                false => fours::<InCodes, false>(work, scaling, copy.data),
+                true => fours::<InCodes, true>(work, scaling, copy.data),
+            }
+        }
+        if copy.exact != 0 {
+            match is_random {
+                false => fours::<Exact, false>(work, scaling, copy.exact),
+                true => fours::<Exact, true>(work, scaling, copy.exact),
+            }
+        }
+    }
+}
+
+/// Four rows after the other, to the copy at `to`; 0: their scales are collected alone.
+#[inline(always)]
+unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scaling, to: u64) {
+    // SAFETY: as in `rows`; rows are loaded and stored as far as the thread has them.
+    unsafe {
+        let random = RANDOM.then(|| Random::load(work.args.random, false));
+        let collector = work.row_collector();
+        let left = work.left;
+        let pitch = Bf16::BYTES * u64::from(work.args.source.columns);
+        let load = |address: u64, first: u32| {
+            let row = |i: usize| address + pitch * i as u64;
+            if first + ROWS <= left {
+                array4(|i| load_constant_u32x4(row(i)))
+            } else {
+                array4(|i| Bf16::load(first + (i as u32) < left, row(i)))
+            }
+        };
+        // Eight elements have a number, and a row has as many numbers.
+        let (mut number, numbers) =
+            (work.index / u64::from(CHUNK), pitch / Bf16::BYTES / u64::from(CHUNK));
+        let mut target = to + O::BYTES * number;
+        let mut source = work.source;
+        let mut first = 0;
+        while first != NVFP4_BLOCK {
+            let chunks = load(source, first);
+            let blocks = block_scales(scaling, four_amax(chunks));
+            if O::SCALED && lane_index().is_multiple_of(2) {
+                each4(|i| collector.put(first + i as u32, blocks[i].code));
+            }
+            let put = |i: u32, chunk: [u32; 4], block: &BlockScale| {
+                let number = number + numbers * u64::from(i);
+                let random = random.map(|random| random.block(number));
+                let words = O::of(Bf16::numbers(chunk), block, random);
+                let live = to != 0 && first + i < left;
+                O::store(live, target + O::BYTES * numbers * u64::from(i), words);
+            };
+            if RANDOM {
+                // One after the other: random numbers take registers of their own.
+                let (mut chunks, mut blocks) = (chunks, blocks);
+                let mut i = 0;
+                while i != ROWS {
+                    put(i, chunks[0], &blocks[0]);
+                    chunks = [chunks[1], chunks[2], chunks[3], chunks[0]];
+                    blocks = [blocks[1], blocks[2], blocks[3], blocks[0]];
+                    i = opaque(i + 1);
+                }
+            } else {
+                each4(|i| put(i as u32, chunks[i], &blocks[i]));
+            }
+            number += numbers * u64::from(ROWS);
+            target += O::BYTES * numbers * u64::from(ROWS);
+            source += pitch * u64::from(ROWS);
+            first = opaque(first + ROWS); // a loop: unrolled, it would be four times the code
+        }
+    }
+}
+
+/// The largest magnitudes of the blocks of four rows; the lane beside has half of each.
+#[inline(always)]
+unsafe fn four_amax(chunks: [[u32; 4]; 4]) -> [f32; 4] {
+    let [a, b, c, d] = chunks.map(Bf16::magnitudes);
+    let (first, second) = (Bf16::largest(a, b), Bf16::largest(c, d));
+    // SAFETY: the whole warp is here.
+    let (first, second) = unsafe { (Bf16::pair_max_xor(first, 1), Bf16::pair_max_xor(second, 1)) };
+    let ([a, b], [c, d]) = (Bf16::widen_pair(first), Bf16::widen_pair(second));
+    [a, b, c, d]
+}
