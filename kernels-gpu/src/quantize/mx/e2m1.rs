@@ -17,6 +17,8 @@ use ptx_std::convert::fma;
 use ptx_std::convert_small::fma_saturated;
 use ptx_std::convert_small::{add_toward_zero, multiply_bf16x2, permute_bytes};
 
+use super::unroll::array8;
+
 /// The number whose unit in the last place is 1.
 const INTEGERS: f32 = 8_388_608.0;
 /// What the bits of [`INTEGERS`] make of eight codes that are packed with them.
@@ -47,18 +49,8 @@ impl Codes {
     /// half-word of `random`.
     #[inline(always)]
     pub fn stochastic(magnitudes: [f32; 8], random: [u32; 4]) -> Self {
-        let [a, b, c, d, e, f, g, h] = magnitudes;
-        let [r, s, t, u] = random;
-        Self::pack([
-            stochastic(a, r << 16),
-            stochastic(b, r),
-            stochastic(c, s << 16),
-            stochastic(d, s),
-            stochastic(e, t << 16),
-            stochastic(f, t),
-            stochastic(g, u << 16),
-            stochastic(h, u),
-        ])
+        let random = half_words(random);
+        Self::pack(array8(|i| stochastic(magnitudes[i], random[i])))
     }
 
     /// Packs codes that have the bits of [`INTEGERS`] above them.
@@ -223,18 +215,14 @@ fn stochastic_value(a: f32, random: u32) -> f32 {
 /// numbers, as [`Codes::stochastic`] does.
 #[inline(always)]
 pub fn values(magnitudes: [f32; 8], random: Option<[u32; 4]>) -> [f32; 8] {
-    let [a, b, c, d, e, f, g, h] = magnitudes;
-    match random {
+    match random.map(half_words) {
         None => magnitudes.map(nearest_value),
-        Some([r, s, t, u]) => [
-            stochastic_value(a, r << 16),
-            stochastic_value(b, r),
-            stochastic_value(c, s << 16),
-            stochastic_value(d, s),
-            stochastic_value(e, t << 16),
-            stochastic_value(f, t),
-            stochastic_value(g, u << 16),
-            stochastic_value(h, u),
-        ],
+        Some(random) => array8(|i| stochastic_value(magnitudes[i], random[i])),
     }
+}
+
+/// The half-words of four words, the lower of each first, above 16 bits of any kind.
+#[inline(always)]
+fn half_words([r, s, t, u]: [u32; 4]) -> [u32; 8] {
+    [r << 16, r, s << 16, s, t << 16, t, u << 16, u]
 }

@@ -105,6 +105,8 @@ pub(super) unsafe fn put_column(
     Column { codes, scale: block.scale }
 }
 
+/// The sign bits of two BF16 numbers.
+pub(super) const SIGNS: u32 = 0x8000_8000;
 /// Two infinities in BF16.
 pub(super) const INFINITIES: u32 = 0x7f80_7f80;
 

@@ -16,15 +16,13 @@ use super::super::source::{CHUNK, Source};
 use super::super::tiles::COLUMNS;
 use super::super::unroll::{array4, array8, array16, each8};
 use super::ACROSS;
-use super::blocks::{BlockScale, INFINITIES, block_scales, put_column, widen};
+use super::blocks::{BlockScale, INFINITIES, SIGNS, block_scales, put_column, widen};
 use super::work::Work;
 use crate::abi::mx::NVFP4_BLOCK;
 use crate::gemm::element::Bf16;
 
 /// Columns that a thread has in registers.
 const FOUR: u32 = 4;
-/// The sign bits of two BF16 numbers.
-const SIGNS: u32 = 0x8000_8000;
 
 const _: () = assert!(2 * ACROSS * FOUR == COLUMNS, "two halves of a tile");
 

@@ -11,15 +11,13 @@ use super::super::philox::Random;
 use super::super::scaling::Scaling;
 use super::super::source::{CHUNK, Source};
 use super::super::unroll::{array4, array8, each4};
-use super::blocks::{BlockScale, block_scales};
+use super::blocks::{BlockScale, SIGNS, block_scales};
 use super::work::Work;
 use crate::abi::mx::NVFP4_BLOCK;
 use crate::gemm::element::Bf16;
 
 /// Rows that a thread has in registers.
 const ROWS: u32 = 4;
-/// The sign bits of two BF16 numbers.
-const SIGNS: u32 = 0x8000_8000;
 
 /// What is written of rows.
 trait Output {
