@@ -47,7 +47,9 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
             quantize::prepare_update(plan, launch, update, &mut launches)?;
         }
         Operands::ScaledGemm(gemm) => {
-            scaled::prepare(launcher, plan, launch, gemm, table, &mut launches)?;
+            let aligned = workspace + map.aligned as u64;
+            let scratch = scaled::Scratch { table, aligned };
+            scaled::prepare(launcher, plan, launch, gemm, scratch, &mut launches)?;
         }
         Operands::Gemm(gemm) => gemm::prepare(launcher, plan, launch, gemm, table, &mut launches)?,
         Operands::Dbias(dbias) => {

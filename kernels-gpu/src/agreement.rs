@@ -2,7 +2,7 @@
 
 use crate::abi::DBIAS_SEGMENT_ROWS;
 use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK};
-use crate::abi::scaled::{Accumulation, Scaling};
+use crate::abi::scaled::{ALIGN_WINDOW, Accumulation, Scaling};
 use crate::gemm::sm90::ring::{DeepRing, Rooms, WideBoxes};
 use crate::gemm::{product as products, scales, shape, simt, sm100};
 use crate::quantize::mx::{amax, dequantize, mxfp8, nvfp4, swizzle};
@@ -63,6 +63,12 @@ const fn agrees(kernel: &Kernel) -> bool {
             threads == fp8::dequantize::THREADS
                 && shared >= fp8::dequantize::SHARED_BYTES
                 && m == ROW_BLOCK
+                && n == COLUMN_BLOCK
+        }
+        Role::Align => {
+            threads == fp8::align::THREADS
+                && shared >= fp8::align::SHARED_BYTES
+                && m == ALIGN_WINDOW
                 && n == COLUMN_BLOCK
         }
         Role::QuantizeMxfp8(_) => {

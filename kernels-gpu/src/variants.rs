@@ -8,7 +8,7 @@ use crate::abi::mx::{
 };
 use crate::abi::pad::PadArgs;
 use crate::abi::quantize::{Blocks, DequantizeArgs, QUANTIZE_BLOCKS, QuantizeArgs, ScaleArgs};
-use crate::abi::scaled::{Accumulation, MxGemmArgs, ScaledGemmArgs, Scaling};
+use crate::abi::scaled::{Accumulation, AlignArgs, MxGemmArgs, ScaledGemmArgs, Scaling};
 use crate::abi::{
     CastArgs, DbiasArgs, DscalesArgs, ElementType, GemmArgs, Pass, Ragged, SetupArgs,
 };
@@ -100,6 +100,8 @@ pub enum Role {
     PadRows,
     /// Tokens from padded groups.
     UnpadRows,
+    /// One scale for all blocks of a line of a columnwise copy in FP8, for Hopper's wgrad.
+    Align,
     /// The wgmma grouped GEMM of FP8 operands that both run along the reduction.
     GemmFp8(Fp8Gemm),
     /// The tcgen05 grouped GEMM.
@@ -150,6 +152,9 @@ pub struct Fp8Gemm {
     pub a: ElementType,
     /// Scales of the operands.
     pub scaling: Scaling,
+    /// Whether the vectors of the right operand have been brought to one scale for each column
+    /// ([`Role::Align`]).
+    pub aligned: bool,
 }
 
 /// One row of the table: a kernel and how it must be launched.
@@ -184,6 +189,7 @@ impl Kernel {
             Role::AmaxTiles | Role::QuantizeFp8Rows(_) | Role::QuantizeFp8Columns(_) => 4,
             Role::QuantizeCurrentRows | Role::QuantizeCurrentColumns => 2,
             Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
+            Role::Align => 3,
             Role::QuantizeMxfp8(ElementType::F32) => 2,
             Role::QuantizeMxfp8(_) => 3,
             Role::QuantizeNvfp4(Nvfp4Way::Rowwise, _) => 8,
@@ -200,7 +206,7 @@ impl Kernel {
     #[inline] // Not emitted on the device.
     pub fn runs_on(&self, target: Target) -> bool {
         match self.role {
-            Role::GemmSm90(..) | Role::GemmFp8(_) => target == Target::Sm90a,
+            Role::GemmSm90(..) | Role::GemmFp8(_) | Role::Align => target == Target::Sm90a,
             Role::GemmSm100(_) => target == Target::Sm100a,
             _ => true,
         }
@@ -216,6 +222,7 @@ impl Kernel {
                 | Role::QuantizeFp8(_)
                 | Role::QuantizeFp8Rows(_)
                 | Role::QuantizeFp8Columns(_)
+                | Role::Align
                 | Role::QuantizeMxfp8(_)
                 | Role::QuantizeNvfp4(Nvfp4Way::Rowwise | Nvfp4Way::Columnwise, _)
         )
@@ -385,6 +392,13 @@ macro_rules! variants {
             "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_reduction_vector_vector_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Vector>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
                 threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
+
+            "module-gemm-fp8-aligned" "gemm_fp8_aligned" align(AlignArgs) = $crate::quantize::fp8::align::run,
+                role: Role::Align, threads: 256, cluster: 1, shared: 16_512, tile: (1024, 128, 1);
+            "module-gemm-fp8-aligned" "gemm_fp8_aligned" gemm_fp8_reduction_vector_aligned_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Aligned>, E4m3>,
+                role: fp8_aligned(ElementType::E4m3), threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
+            "module-gemm-fp8-aligned" "gemm_fp8_aligned" gemm_fp8_reduction_vector_aligned_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Vector, Aligned>, E5m2>,
+                role: fp8_aligned(ElementType::E5m2), threads: 384, cluster: 1, shared: 218_240, tile: (128, 256, 128);
 
             "module-gemm-fp8-block-mixed" "gemm_fp8_block_mixed" gemm_fp8_rows_vector_vector_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Vector>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Vector], Accumulation::Promoted),
@@ -601,7 +615,15 @@ const fn fp8_gemm(
         ragged,
         a,
         scaling: Scaling { a: a_scales, b: b_scales, accumulation },
+        aligned: false,
     })
+}
+
+/// The role of a product of vectors by aligned vectors, along ragged reductions.
+const fn fp8_aligned(a: ElementType) -> Role {
+    let scaling =
+        Scaling { a: Blocks::Vector, b: Blocks::Vector, accumulation: Accumulation::Promoted };
+    Role::GemmFp8(Fp8Gemm { ragged: Ragged::Reduction, a, scaling, aligned: true })
 }
 
 /// The role of a tcgen05 product of 16-bit operands.
@@ -621,7 +643,7 @@ const fn fp8_gemm_sm100(
         _ => Accumulation::Promoted,
     };
     let scaling = Scaling { a: a_scales, b: b_scales, accumulation };
-    let product = Sm100Product::Fp8(Fp8Gemm { ragged, a, scaling });
+    let product = Sm100Product::Fp8(Fp8Gemm { ragged, a, scaling, aligned: false });
     Role::GemmSm100(Sm100Gemm { product, pair })
 }
 

@@ -67,6 +67,25 @@ impl Barrier {
         }
     }
 
+    /// Arrives once if `condition` holds, as [`Barrier::arrive`] does: `@p mbarrier.arrive.release.cta`. No
+    /// branch parts the lanes of a warp, as one around the other may, with copies of what follows it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Barrier::arrive`], if it arrives.
+    #[inline(always)]
+    pub unsafe fn arrive_if(self, condition: bool) {
+        // SAFETY: the caller keeps the count.
+        unsafe {
+            ptx!(
+                "{{ .reg .pred p; setp.ne.b32 p, {condition}, 0; @p mbarrier.arrive.release.cta.shared::cta.b64 _, [{address}]; }}",
+                condition = in(reg32) u32::from(condition),
+                address = in(reg32) self.address,
+                options(nostack)
+            )
+        }
+    }
+
     /// Arrives for `COUNT` threads at once, releasing this thread's earlier accesses to the block:
     /// `mbarrier.arrive.release.cta` with a count (PTX manual, "Parallel Synchronization and
     /// Communication Instructions: mbarrier.arrive"). What the others did is released if this thread

@@ -191,7 +191,7 @@ impl BiasedFp8 {
         };
         let group_pitch = if groups > 1 { outer * pitch } else { 0 };
         let layout = ScaleLayout { pitch: pitch as u64, group_pitch: group_pitch as u64 };
-        Ok((data_map, scale_map, OperandScales { scale_inv, layout, reserved: 0 }))
+        Ok((data_map, scale_map, OperandScales { scale_inv, layout, line_scales: 0 }))
     }
 
     fn args(&self, machine: &mut Machine, output: u64) -> Result<ScaledGemmArgs, String> {

@@ -1,7 +1,7 @@
 //! Products of FP8 operands: shapes that between them reach every path of a kernel.
 
-use grouped_linear::conformance::{Layout, ProductCase, RowPattern};
-use grouped_linear::plan::Pass;
+use grouped_linear::conformance::{DrawnScales, Layout, ProductCase, RowPattern};
+use grouped_linear::plan::{KernelChoice, Pass};
 use grouped_linear::recipe::{Accumulation, BlockShape, Blocks, Format, Nvfp4Format, Scope};
 use grouped_linear::{DType, Form};
 
@@ -12,17 +12,33 @@ use RowPattern::{AllEmpty, Drawn, Listed};
 
 /// The cases of the kernel `gemm_fp8_` and this: `rows_vector_square_e4m3`, `rows_tensor_fast_e5m2`.
 pub fn of_kernel(name: &str) -> Vec<ProductCase> {
+    let base = base(name);
+    if base.kernel == KernelChoice::Aligned {
+        let near = ProductCase { scales: DrawnScales::Near, ..base };
+        return of_align(base).into_iter().chain(arranged(near)).collect();
+    }
+    arranged(base)
+}
+
+/// The cases of `align`, with gradients in E4M3.
+pub fn of_align_alone() -> Vec<ProductCase> {
+    of_align(base("reduction_vector_aligned_e4m3"))
+}
+
+/// A small product of the kernel.
+fn base(name: &str) -> ProductCase {
     let mut words = name.split('_');
     let reduction = words.next() == Some("reduction");
     let scales = |word| match word {
-        Some("vector") => Blocks::Vector,
+        Some("vector" | "aligned") => Blocks::Vector,
         Some("square") => Blocks::Square,
         _ => Blocks::Tensor,
     };
     let (a, b) = (scales(words.next()), scales(words.clone().next()));
     let fast = name.contains("fast");
     let dtype = if name.ends_with("e5m2") { E5m2 } else { E4m3 };
-    let base = ProductCase {
+    let is_aligned = name.contains("aligned");
+    ProductCase {
         pass: if reduction { Pass::Wgrad } else { Pass::Fprop },
         rows: Listed(&[12, 0, 9]),
         tail: 1,
@@ -37,8 +53,28 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
         bias: false,
         four_over_six: false,
         weights: Layout::Packed,
-    };
-    arranged(base)
+        scales: if is_aligned { DrawnScales::Mixed } else { DrawnScales::Any },
+        kernel: if is_aligned { KernelChoice::Aligned } else { KernelChoice::Auto },
+    }
+}
+
+/// The cases of `align`: lines of all kinds, a group of several windows, windows of several groups, and
+/// strips of 128 lines and fewer.
+fn of_align(base: ProductCase) -> Vec<ProductCase> {
+    let rows = |rows: &'static [usize]| ProductCase { rows: Listed(rows), ..base };
+    vec![
+        sized(rows(&[300, 0, 65, 129]), [0, 16, 48]),
+        sized(rows(&[1300, 9, 0, 784]), [0, 16, 16]),
+        sized(rows(&[4400]), [0, 16, 16]),
+        sized(rows(&[129, 0, 65]), [0, 16, 272]),
+        sized(ProductCase { scales: DrawnScales::Any, ..rows(&[129, 3]) }, [0, 16, 32]),
+        sized(ProductCase { scales: DrawnScales::Near, ..rows(&[129, 300]) }, [0, 16, 144]),
+        sized(ProductCase { scales: DrawnScales::Near, ..rows(&[3, 1, 900]) }, [0, 16, 160]),
+        sized(ProductCase { rows: Drawn(70), ..base }, [0, 16, 32]),
+        // More windows than run at once: what the last, of one block, writes behind its end is not written
+        // over by the first.
+        sized(ProductCase { scales: DrawnScales::Near, ..rows(&[16_484]) }, [0, 16, 64]),
+    ]
 }
 
 /// What every product of low precision can be asked for, beginning with `base`.
@@ -111,6 +147,8 @@ pub fn of_micro_kernel(name: &str) -> Vec<ProductCase> {
         bias: false,
         four_over_six: false,
         weights: Layout::Packed,
+        scales: DrawnScales::Any,
+        kernel: KernelChoice::Auto,
     };
     // The other pass has another kernel here.
     let mut all: Vec<ProductCase> =

@@ -230,6 +230,7 @@ pub fn quantized(choice: RecipeChoice, product: GemmProblem, target: Target) -> 
         },
         output: product.output,
         bias: product.bias,
+        power_of_two_scales: true,
         kernel: product.kernel,
     }
 }

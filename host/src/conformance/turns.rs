@@ -146,6 +146,7 @@ mod tests {
             accumulation: case.accumulation,
             output: case.output,
             bias: BiasKind::None,
+            power_of_two_scales: true,
             kernel: KernelChoice::Auto,
         };
         Some(scaled.into())

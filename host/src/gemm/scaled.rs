@@ -3,8 +3,10 @@
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::GemmArgs;
 use grouped_linear_kernels::abi::mx::SCALE_TILE_BYTES;
+use grouped_linear_kernels::abi::quantize::ScaleLayout;
 use grouped_linear_kernels::abi::scaled::{
-    A_SCALE_BOX, B_SCALE_BOX, MxGemmArgs, OperandScales, SCALE_TILE_WORDS, ScaledGemmArgs,
+    A_SCALE_BOX, AlignArgs, B_SCALE_BOX, MxGemmArgs, OperandScales, SCALE_TILE_WORDS,
+    ScaledGemmArgs,
 };
 
 use super::boxes::{self, Lines, MicroBoxes, box_lines, fp8, micro, sixteen};
@@ -21,13 +23,22 @@ use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape}
 /// Bytes of the innermost box dimension, the span of the swizzle: as many elements.
 const SWIZZLE_ELEMENTS: u32 = 128;
 
-/// Adds the plan's kernel on the group table at `table`.
+/// Addresses in scratch memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scratch {
+    /// The group table.
+    pub(crate) table: u64,
+    /// The aligned copy of X, if the plan has one.
+    pub(crate) aligned: u64,
+}
+
+/// Adds the plan's kernel, and the one before it that aligns X.
 pub(crate) fn prepare(
     launcher: &dyn Launcher,
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &ScaledGemmOperands<'_>,
-    table: u64,
+    Scratch { table, aligned }: Scratch,
     launches: &mut Launches,
 ) -> Result<()> {
     let Problem::ScaledGemm(problem) = &plan.problem else {
@@ -50,8 +61,72 @@ pub(crate) fn prepare(
         // Nothing is multiplied where there are no tokens, and no operand is read.
         return launches.push(row, kernel.grid, bytes_of(&plain));
     };
-    let args = fp8_args(launcher, target, problem, operands, plain)?;
+    let lines = box_lines(target, boxes::Side::Right, Lines::Outer);
+    let mut right = Right::new(&operands.b_side(problem.pass), lines);
+    if let Some(align) = launch.align {
+        let args = align_args(problem, operands, table, aligned);
+        launches.push(align.row()?, align.grid, bytes_of(&args))?;
+        right = right.aligned(&args);
+    }
+    let args = fp8_args(launcher, target, problem, operands, right, plain)?;
     launches.push(row, kernel.grid, bytes_of(&args))
+}
+
+/// Arguments of the kernel that aligns X into scratch memory at `aligned`.
+fn align_args(
+    problem: &ScaledGemmProblem,
+    operands: &ScaledGemmOperands<'_>,
+    table: u64,
+    aligned: u64,
+) -> AlignArgs {
+    let layout = problem.aligned_copy();
+    let [codes, factors, line_scales, runs] =
+        [layout.codes, layout.factors, layout.line_scales, layout.runs]
+            .map(|offset| aligned + offset as u64);
+    let x = operands.b_side(problem.pass);
+    AlignArgs {
+        table,
+        codes: x.copy.data.address().unwrap_or(0),
+        scale_inv: x.copy.scale_inv.address().unwrap_or(0),
+        aligned: codes,
+        factors,
+        line_scales,
+        runs,
+        pitch: problem.padded_rows() as u64,
+        scale_pitch: x.spec.scale_layout(x.direction).pitch,
+        run_pitch: layout.run_pitch as u64,
+        groups: problem.groups as u32,
+        columns: problem.in_features as u32,
+        reserved: 0,
+    }
+}
+
+/// What a product of FP8 reads of its right operand: maps of data and of scales of vectors, and scales of
+/// squares.
+struct Right {
+    data: MapDescriptor,
+    vectors: Option<MapDescriptor>,
+    scales: OperandScales,
+}
+
+impl Right {
+    /// The operand as it is, read in boxes of `lines` lines.
+    fn new(side: &Side<'_>, lines: u32) -> Self {
+        let vectors = side.has_vectors().then(|| side.scale_map(B_SCALE_BOX));
+        Self { data: side.data_map(lines), vectors, scales: side.scales() }
+    }
+
+    /// What `align` makes of it, which lies likewise.
+    fn aligned(self, args: &AlignArgs) -> Self {
+        let at = |address| move |map| MapDescriptor { address, ..map };
+        let layout = ScaleLayout { pitch: args.run_pitch, group_pitch: 0 };
+        let line_scales = args.line_scales;
+        Self {
+            data: at(args.aligned)(self.data),
+            vectors: self.vectors.map(at(args.factors)),
+            scales: OperandScales { scale_inv: args.runs, layout, line_scales },
+        }
+    }
 }
 
 /// Arguments of a product of FP8.
@@ -60,25 +135,25 @@ fn fp8_args(
     target: KernelTarget,
     problem: &ScaledGemmProblem,
     operands: &ScaledGemmOperands<'_>,
+    right: Right,
     plain: GemmArgs,
 ) -> Result<ScaledGemmArgs> {
     check_alignment(&operands.d, operands.bias)?;
-    let [a_box, b_box] =
-        [boxes::Side::Left, boxes::Side::Right].map(|side| box_lines(target, side, Lines::Outer));
-    let (a, b) = (operands.a_side(problem.pass), operands.b_side(problem.pass));
-    let map = |side: &Side<'_>, lines| launcher.encode(&side.data_map(lines));
-    let scale_map = |side: &Side<'_>, length| match side.spec.format {
-        Format::Fp8 { blocks: Blocks::Vector, .. } => launcher.encode(&side.scale_map(length)),
-        _ => Ok(NO_MAP),
+    let lines = box_lines(target, boxes::Side::Left, Lines::Outer);
+    let a = operands.a_side(problem.pass);
+    let scale_map = |map: Option<MapDescriptor>| match map {
+        Some(map) => launcher.encode(&map),
+        None => Ok(NO_MAP),
     };
     let output = OutputMap::new(launcher, target, &problem.unscaled(), &operands.d, operands.bias)?;
-    let (a_map, b_map) = (map(&a, a_box)?, map(&b, b_box)?);
+    let a_map = launcher.encode(&a.data_map(lines))?;
+    let b_map = launcher.encode(&right.data)?;
     Ok(ScaledGemmArgs {
         gemm: GemmArgs { a_map, b_map, ..output.args(plain) },
-        a_scale_map: scale_map(&a, A_SCALE_BOX)?,
-        b_scale_map: scale_map(&b, B_SCALE_BOX)?,
+        a_scale_map: scale_map(a.has_vectors().then(|| a.scale_map(A_SCALE_BOX)))?,
+        b_scale_map: scale_map(right.vectors)?,
         a_scales: a.scales(),
-        b_scales: b.scales(),
+        b_scales: right.scales,
     })
 }
 
@@ -195,6 +270,11 @@ impl Side<'_> {
         }
     }
 
+    /// Whether it has scales of vectors.
+    fn has_vectors(&self) -> bool {
+        matches!(self.spec.format, Format::Fp8 { blocks: Blocks::Vector, .. })
+    }
+
     /// The scales of vectors, a matrix over all groups, read in boxes of `length` neighbours.
     fn scale_map(&self, length: u32) -> MapDescriptor {
         let scales = self.spec.scales(self.direction);
@@ -237,7 +317,7 @@ impl Side<'_> {
             Format::Fp8 { blocks: Blocks::Vector | Blocks::Square, .. } => OperandScales {
                 scale_inv: self.copy.scale_inv.address().unwrap_or(0),
                 layout: self.spec.scale_layout(self.direction),
-                reserved: 0,
+                line_scales: 0,
             },
             _ => OperandScales::default(),
         }

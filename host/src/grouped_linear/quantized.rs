@@ -364,6 +364,8 @@ impl<'a> Sides<'a> {
             accumulation: options.accumulation,
             output,
             bias,
+            // A tensor does not say. Others are multiplied, too, some percent slower.
+            power_of_two_scales: true,
             kernel: options.kernel,
         }
     }

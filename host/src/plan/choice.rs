@@ -29,11 +29,16 @@ pub enum KernelChoice {
     Narrow,
     /// Tensor cores, a tile of 256 × 256 by two blocks of a cluster: Blackwell's other kernel.
     Pair,
+    /// Tensor cores, of codes in FP8 whose blocks have been brought to one scale for each feature of X:
+    /// Hopper's other kernel of wgrad where both operands have vectors of 128, with one before it that
+    /// aligns X into scratch memory (docs/numerics.md says what that changes).
+    Aligned,
 }
 
 impl KernelChoice {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Auto, Self::Simt, Self::Block, Self::Narrow, Self::Pair];
+    pub const ALL: [Self; 6] =
+        [Self::Auto, Self::Simt, Self::Block, Self::Narrow, Self::Pair, Self::Aligned];
 
     /// Its name, as [`ops`](crate::ops) and the command line have it.
     pub const fn name(self) -> &'static str {
@@ -43,6 +48,7 @@ impl KernelChoice {
             Self::Block => "block",
             Self::Narrow => "narrow",
             Self::Pair => "pair",
+            Self::Aligned => "aligned",
         }
     }
 }
@@ -68,7 +74,8 @@ pub enum Standing {
     /// It may if it is asked for by name. So stands the readable kernel where tensor cores take the
     /// type: where they are eligible it is some 70 times slower (docs/benchmarks.md, "The ladder"), and
     /// where they are not, an error tells how to make them so, which a slow product would not. So stand
-    /// narrow tiles, too, where the output is one tile wide anyway: they save nothing but zeros.
+    /// narrow tiles, too, where the output is one tile wide anyway: they save nothing but zeros, and
+    /// aligned blocks where scales are known not to be powers of two: there is nothing to align.
     ByName,
     /// It may not.
     Refused(Obstacle),
@@ -139,6 +146,8 @@ pub(super) struct Contest {
     pub(super) sm90: Option<Role>,
     /// Its kernel of narrow tiles.
     pub(super) narrow: Option<Role>,
+    /// Its kernel of aligned blocks, and whether they can be aligned as far as is known.
+    pub(super) aligned: Option<(Role, bool)>,
     /// What Blackwell's kernels of tensor cores would multiply, if they take these operands.
     pub(super) sm100: Option<Sm100Product>,
 }
@@ -161,6 +170,14 @@ impl Contest {
             role,
             standing: self.narrow_tiles(),
         });
+        let aligned = self.aligned.map(|(role, can_be)| Candidate {
+            choice: KernelChoice::Aligned,
+            role,
+            standing: match self.tensor_cores(KernelTarget::Sm90a, 1) {
+                Standing::Eligible if !can_be => Standing::ByName,
+                standing => standing,
+            },
+        });
         let sm100 = |pair| {
             self.sm100.map(|product| Candidate {
                 choice: if pair { KernelChoice::Pair } else { KernelChoice::Block },
@@ -168,7 +185,7 @@ impl Contest {
                 standing: self.tensor_cores(KernelTarget::Sm100a, if pair { 2 } else { 1 }),
             })
         };
-        [Some(simt), sm90, narrow, sm100(false), sm100(true)].into_iter().flatten()
+        [Some(simt), sm90, narrow, aligned, sm100(false), sm100(true)].into_iter().flatten()
     }
 
     /// The readable kernel runs on every GPU. Without rows it writes what beta and wgrad leave to write.
@@ -270,6 +287,10 @@ impl Contest {
                 "KernelChoice::{asked:?} was asked for: narrow tiles are for fprop of 16-bit \
                  operands; KernelChoice::Auto takes what there is"
             ),
+            None if asked == KernelChoice::Aligned => format!(
+                "KernelChoice::{asked:?} was asked for: blocks are aligned in wgrad of FP8 operands that \
+                 both have vectors of 128; KernelChoice::Auto takes what there is"
+            ),
             None => format!(
                 "KernelChoice::{asked:?} was asked for: tensor cores take no operands in {}; use \
                  KernelChoice::Auto or Simt",
@@ -284,7 +305,7 @@ mod tests {
     use super::*;
     use grouped_linear_kernels::variants::Sm90Gemm;
 
-    use crate::plan::{BiasKind, Pass, ScaledGemmProblem};
+    use crate::plan::{BiasKind, Pass, Plan, ScaledGemmProblem, Target};
     use crate::recipe::{Accumulation, BlockShape, Blocks, Format, Nvfp4Format};
     use crate::tensor::{DType, Form};
 
@@ -318,6 +339,7 @@ mod tests {
             accumulation: Accumulation::Promoted,
             output,
             bias: BiasKind::None,
+            power_of_two_scales: true,
             kernel: problem.kernel,
         }
     }
@@ -391,6 +413,73 @@ mod tests {
 
     fn sm90_fprop(narrow: bool) -> Role {
         Role::GemmSm90(Sm90Gemm { pass: Pass::Fprop, element: ElementType::Bf16, narrow })
+    }
+
+    #[test]
+    fn blocks_are_aligned_where_that_is_cheaper() -> Result<()> {
+        let vectors = Format::fp8(DType::E4m3, Blocks::Vector);
+        let (pass, output) = (Pass::Wgrad, DType::Bf16);
+        // Each that is measured (docs/performance.md), and some that are not.
+        let wgrad = |groups, rows, out_features, in_features| {
+            let problem =
+                GemmProblem { pass, groups, rows, in_features, out_features, output, ..PRODUCT };
+            scaled(problem, vectors)
+        };
+        let (plain, aligned) =
+            ("gemm_fp8_reduction_vector_vector_e4m3", "gemm_fp8_reduction_vector_aligned_e4m3");
+        let large = wgrad(8, 32768, 4096, 7168);
+        let any = ScaledGemmProblem { power_of_two_scales: false, ..large };
+        let asked = |kernel, problem| ScaledGemmProblem { kernel, ..problem };
+        for (problem, name) in [
+            (large, aligned),
+            (any, plain),
+            (asked(KernelChoice::Block, large), plain),
+            (asked(KernelChoice::Aligned, any), aligned),
+            (wgrad(256, 262_144, 4096, 6144), aligned),
+            (ScaledGemmProblem { output: DType::F32, ..wgrad(256, 262_144, 4096, 6144) }, plain),
+            (ScaledGemmProblem { output: DType::F32, ..large }, aligned),
+            (wgrad(16, 32768, 2048, 768), plain),
+            // Tiles of few stages, few tiles for each column, little work.
+            (wgrad(128, 65536, 1536, 2048), plain),
+            (wgrad(8, 32768, 256, 7168), plain),
+            (wgrad(1, 2048, 512, 512), plain),
+        ] {
+            let kernel = problem.choose(HOPPER)?;
+            assert_eq!(kernel.name, name, "{problem:?}");
+        }
+        let error = asked(KernelChoice::Aligned, large).choose(BLACKWELL).expect_err("Blackwell");
+        assert!(error.to_string().contains("compiled for compute capability 9.0"), "{error}");
+        let squares = Format::fp8(DType::E4m3, Blocks::Square);
+        let square = asked(KernelChoice::Aligned, ScaledGemmProblem { b: squares, ..large });
+        let error = square.choose(HOPPER).expect_err("squares").to_string();
+        assert!(error.contains("blocks are aligned in wgrad of FP8 operands"), "{error}");
+        Ok(())
+    }
+
+    /// The launch that aligns is planned with the memory that it writes.
+    #[test]
+    fn aligned_copies_have_scratch_memory() -> Result<()> {
+        let vectors = Format::fp8(DType::E4m3, Blocks::Vector);
+        let problem = GemmProblem {
+            pass: Pass::Wgrad,
+            groups: 2,
+            rows: 1300,
+            in_features: 144,
+            out_features: 64,
+            kernel: KernelChoice::Aligned,
+            ..PRODUCT
+        };
+        let plan = Plan::new(scaled(problem, vectors).into(), Target { gpu: Some(HOPPER) })?;
+        let launch = plan.launch.expect("a GPU");
+        // 1536 padded tokens are two windows, 144 columns two strips.
+        let align = launch.align.expect("aligned");
+        assert_eq!((align.role, align.grid), (Role::Align, [4, 1]));
+        // Codes, 12 blocks' factors, scales of lines, two strips of 12 blocks' runs.
+        let bytes = [1536 * 144, 4 * 12 * 144, 2 * 144, 4 * 2 * 16];
+        let bytes: usize = bytes.map(|bytes: usize| bytes.next_multiple_of(256)).iter().sum();
+        let found = launch.workspace.bytes - launch.workspace.aligned;
+        assert_eq!(found.next_multiple_of(256), bytes);
+        Ok(())
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub struct Cost {
     /// Clocks from the last product of a block's part to the first of the next, whether products of
     /// another tile hide them or not.
     pub end: u32,
-    /// Clocks of all multiprocessors together: `tiles · blocks · stages · stage + ends · end`.
+    /// Clocks of all multiprocessors together before the product: of blocks that are aligned.
+    pub before: u64,
+    /// Clocks of all multiprocessors together: `tiles · blocks · stages · stage + ends · end + before`.
     pub clocks: u128,
 }
 
@@ -47,6 +49,19 @@ const SM90_PROMOTED: u32 = 1152;
 const SM90_SQUARES: u32 = 1251;
 /// With scales of rows and columns: 32 + 512 wavefronts.
 const SM90_VECTORS: u32 = 1763;
+/// With scales of rows, and of columns at the end of a tile.
+const SM90_ALIGNED: u32 = SM90_SQUARES;
+/// Bytes that all of Hopper's multiprocessors together copy in as many clocks as they are: what is read and
+/// written to align blocks.
+const SM90_COPIED: u64 = 20;
+/// Clocks of all of them for one launch more and the latencies of a short kernel, 10 µs.
+const SM90_LAUNCH: u64 = 2_000_000;
+/// What a tile of aligned blocks takes more with 16 bits: it asks how many stages have no factors, and its
+/// sums are multiplied by the scales of columns. Fitted, as the next is, to what was faster with 4, 8, 16
+/// and 32 stages (docs/performance.md).
+const SM90_ALIGNED_END: u32 = 3000;
+/// The same with 32 bits.
+const SM90_ALIGNED_SINGLE_END: u32 = 3300;
 /// Rows of a tile that a block of Blackwell's makes.
 const SM100_ROWS: u32 = 128;
 /// Columns of a tile; each block of a pair copies half.
@@ -80,8 +95,9 @@ impl Cost {
         // Sizes whose product has more than 64 bits are legal.
         let products =
             u128::from(tiles) * u128::from(blocks) * u128::from(stages) * u128::from(stage);
-        let clocks = products + u128::from(ends) * u128::from(end);
-        Self { tiles, blocks, stages, stage, ends, end, clocks }
+        let before = before_clocks(kernel.role, problem);
+        let clocks = products + u128::from(ends) * u128::from(end) + u128::from(before);
+        Self { tiles, blocks, stages, stage, ends, end, before, clocks }
     }
 }
 
@@ -89,6 +105,7 @@ impl Cost {
 fn stage_clocks(role: Role) -> u32 {
     match role {
         Role::GemmSimt(_) => SIMT_STAGE,
+        Role::GemmFp8(Fp8Gemm { aligned: true, .. }) => SM90_ALIGNED,
         Role::GemmFp8(Fp8Gemm { scaling, .. }) => {
             match (scaling.accumulation, scaling.a, scaling.b) {
                 (Accumulation::Fast, ..) => SM90_STAGE,
@@ -113,12 +130,27 @@ fn stage_clocks(role: Role) -> u32 {
     }
 }
 
+/// Clocks of all multiprocessors together before a product's kernel.
+fn before_clocks(role: Role, problem: &GemmProblem) -> u64 {
+    match role {
+        Role::GemmFp8(Fp8Gemm { aligned: true, .. }) => {
+            let codes = problem.rows as u64 * problem.in_features as u64;
+            SM90_LAUNCH + 2 * codes / SM90_COPIED
+        }
+        _ => 0,
+    }
+}
+
 /// Clocks of the end of one block's part of a tile.
 fn end_clocks(role: Role, output: DType) -> u32 {
     let stored = if output == DType::F32 { SINGLE_END } else { SIXTEEN_END };
     match role {
         Role::GemmSimt(_) => 0,
         Role::GemmSm100(_) => stored + TENSOR_MEMORY,
+        Role::GemmFp8(Fp8Gemm { aligned: true, .. }) if output == DType::F32 => {
+            stored + SM90_ALIGNED_SINGLE_END
+        }
+        Role::GemmFp8(Fp8Gemm { aligned: true, .. }) => stored + SM90_ALIGNED_END,
         _ => stored,
     }
 }
@@ -145,7 +177,7 @@ mod tests {
 
     fn cost(problem: GemmProblem, role: Role) -> [u128; 7] {
         let cost = Cost::of(&problem, row(role).expect("a row of the kernel table"));
-        let Cost { tiles, blocks, stages, stage, ends, end, clocks } = cost;
+        let Cost { tiles, blocks, stages, stage, ends, end, clocks, .. } = cost;
         [tiles.into(), blocks.into(), stages.into(), stage.into(), ends.into(), end.into(), clocks]
     }
 

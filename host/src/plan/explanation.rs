@@ -128,6 +128,9 @@ impl Explanation {
         let Ok(kernel) = chosen.row() else { return Err(fmt::Error) };
         let [x, y] = chosen.grid;
         writeln!(f, "choice     {}, {}", kernel.name, self.reason(chosen))?;
+        if let Some(align) = launch.align {
+            writeln!(f, "before     align, {} blocks", align.grid[0])?;
+        }
         writeln!(
             f,
             "grid       {x} x {y} blocks of {} threads in clusters of {}, {} bytes of shared memory each",
@@ -158,20 +161,24 @@ impl Explanation {
 impl fmt::Display for Weighed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Candidate { choice, standing, .. } = self.candidate;
-        write!(f, "{:<6} {:<44} ", choice.name(), self.name)?;
+        write!(f, "{:<7} {:<44} ", choice.name(), self.name)?;
         let standing = match standing {
             Standing::Eligible => "eligible",
             Standing::ByName => "if asked for",
             Standing::Refused(obstacle) => return write!(f, "no: {obstacle}"),
         };
-        let Some(Cost { tiles, blocks, stages, stage, ends, end, clocks }) = self.cost else {
+        let Some(Cost { tiles, blocks, stages, stage, ends, end, before, clocks }) = self.cost
+        else {
             return write!(f, "{standing}");
         };
         write!(
             f,
             "{standing}: {clocks} clocks = {tiles} tiles x {blocks} blocks x {stages} stages x {stage}"
         )?;
-        if end > 0 { write!(f, " + {ends} ends x {end}") } else { Ok(()) }
+        if end > 0 {
+            write!(f, " + {ends} ends x {end}")?;
+        }
+        if before > 0 { write!(f, " + {before} before") } else { Ok(()) }
     }
 }
 

@@ -77,8 +77,8 @@ pub struct Plan {
     pub launch: Option<LaunchPlan>,
 }
 
-/// The launches of a plan: `pointer_setup`, then the main kernel, then (dbias) the reduction. A
-/// cast is its main kernel alone.
+/// The launches of a plan: `pointer_setup`, then (quantization) the kernels that find scales, or (wgrad)
+/// the one that aligns, then the main kernel, then (dbias) the reduction. A cast is its main kernel alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LaunchPlan {
@@ -89,6 +89,9 @@ pub struct LaunchPlan {
     pub reduce: Option<PlannedKernel>,
     /// The kernels that find one scale for each group (quantization).
     pub scales: Option<ScalesPlan>,
+    /// The kernel that aligns the blocks of the right operand, before the main kernel
+    /// ([`KernelChoice::Aligned`]).
+    pub align: Option<PlannedKernel>,
     /// Output tile that the scheduler's tile prefix counts.
     pub tile: (u32, u32),
     /// What the rows of a group are rounded up to where they are transposed or scaled.
@@ -120,6 +123,8 @@ pub struct WorkspaceMap {
     pub random: usize,
     /// Partial sums of dbias, `f32[segments, n]`.
     pub partial: usize,
+    /// The aligned copy of the right operand.
+    pub aligned: usize,
     /// Size of all.
     pub bytes: usize,
 }
@@ -141,7 +146,9 @@ impl Plan {
         let launch = match &problem {
             Problem::Gemm(gemm) => gemm_launch(gemm, gemm.choose(gpu)?, 1, gpu)?,
             Problem::ScaledGemm(scaled) => {
-                gemm_launch(&scaled.unscaled(), scaled.choose(gpu)?, scaled.row_align(), gpu)?
+                let kernel = scaled.choose(gpu)?;
+                let launch = gemm_launch(&scaled.unscaled(), kernel, scaled.row_align(), gpu)?;
+                scaled.aligned(launch)?
             }
             Problem::Quantize(quantize) => quantize.launch(gpu)?,
             Problem::UpdateScales(update) => update.launch()?,
@@ -180,6 +187,7 @@ fn gemm_launch(
         kernel: writes.then_some(PlannedKernel { role, grid }),
         reduce: None,
         scales: None,
+        align: None,
         tile: (tile.m, tile.n),
         row_align,
         workspace,
@@ -230,6 +238,7 @@ fn dbias_launch(problem: &DbiasProblem) -> Result<LaunchPlan> {
             grid: [n.div_ceil(reduce.tile.n), problem.groups as u32],
         }),
         scales: None,
+        align: None,
         tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
         row_align: 1,
         workspace: workspace(problem.groups, segments * problem.out_features * 4),
@@ -243,6 +252,7 @@ fn dscales_launch(problem: &DscalesProblem) -> Result<LaunchPlan> {
         kernel: (grid[0] > 0).then_some(PlannedKernel { role: dscales.role, grid }),
         reduce: None,
         scales: None,
+        align: None,
         tile: (DBIAS_SEGMENT_ROWS, i32::MAX as u32),
         row_align: 1,
         workspace: workspace(problem.groups, 0),
@@ -262,6 +272,7 @@ fn cast_launch(problem: &CastProblem, gpu: GpuTarget) -> Result<LaunchPlan> {
         kernel: (blocks > 0).then_some(PlannedKernel { role: cast.role, grid }),
         reduce: None,
         scales: None,
+        align: None,
         tile: (cast.tile.m, cast.tile.n),
         row_align: 1,
         workspace: WorkspaceMap::default(),
@@ -275,6 +286,7 @@ fn workspace(groups: usize, partial_bytes: usize) -> WorkspaceMap {
         amax: partial,
         random: partial,
         partial,
+        aligned: partial,
         bytes: partial + partial_bytes,
     }
 }

@@ -248,12 +248,13 @@ impl Problem {
         };
         match asked {
             KernelChoice::Auto | KernelChoice::Simt => Ok(()),
-            KernelChoice::Block | KernelChoice::Narrow | KernelChoice::Pair => {
-                Err(Error::unsupported(format!(
-                    "KernelChoice::{asked:?} was asked for: the CPU has no tensor cores; use \
+            KernelChoice::Block
+            | KernelChoice::Narrow
+            | KernelChoice::Pair
+            | KernelChoice::Aligned => Err(Error::unsupported(format!(
+                "KernelChoice::{asked:?} was asked for: the CPU has no tensor cores; use \
                      KernelChoice::Auto or Simt",
-                )))
-            }
+            ))),
         }
     }
 }
@@ -318,6 +319,7 @@ impl GemmProblem {
                 element,
                 narrow: true,
             })),
+            aligned: None,
             sm100: sixteen.then_some(Sm100Product::Sixteen(pass, element)),
         })
     }

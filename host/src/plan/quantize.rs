@@ -64,6 +64,7 @@ impl UpdateScalesProblem {
             kernel: Some(PlannedKernel { role, grid: [self.groups as u32, 1] }),
             reduce: None,
             scales: None,
+            align: None,
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
             workspace: WorkspaceMap::default(),
@@ -199,6 +200,7 @@ impl QuantizeProblem {
             kernel,
             reduce,
             scales: self.scales_plan(tiles, gpu)?,
+            align: None,
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
             workspace: self.workspace(tiles as usize, gpu)?,
@@ -328,7 +330,8 @@ impl QuantizeProblem {
         let random = amax + after(bytes) * forms;
         let partial = random + if self.stochastic { after(16) } else { 0 };
         let sums = if self.dbias.is_some() { self.row_blocks() * source.columns() } else { 0 };
-        Ok(WorkspaceMap { table: 0, amax, random, partial, bytes: partial + 4 * sums })
+        let bytes = partial + 4 * sums;
+        Ok(WorkspaceMap { table: 0, amax, random, partial, aligned: partial, bytes })
     }
 
     /// Bytes of the magnitudes of one form of the source.

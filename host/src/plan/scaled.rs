@@ -1,15 +1,15 @@
 //! Grouped products of quantized operands.
 
 use grouped_linear_kernels::abi::Ragged;
-use grouped_linear_kernels::abi::quantize::ROW_BLOCK;
-use grouped_linear_kernels::abi::scaled::Scaling;
+use grouped_linear_kernels::abi::quantize::{BlockScales, ROW_BLOCK, padded_rows};
+use grouped_linear_kernels::abi::scaled::{AlignArgs, AlignedCopy, Scaling};
 use grouped_linear_kernels::variants::{Fp8Gemm, Kernel, Role, Sm100Product};
 
-use super::GpuTarget;
 use super::choice::{Contest, KernelChoice, Obstacle};
 use super::problem::{BiasKind, GemmProblem, Pass, check_float};
 use super::target::KernelTarget;
 use super::tensor_cores::{in_tensor_memory, micro_form};
+use super::{GpuTarget, LaunchPlan, PlannedKernel, row};
 use crate::error::{Error, Result};
 use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{DType, Form};
@@ -42,6 +42,9 @@ pub struct ScaledGemmProblem {
     pub output: DType,
     /// Bias of the epilogue (fprop only).
     pub bias: BiasKind,
+    /// Whether the FP32 scales of blocks are powers of two, as far as is known: results do not depend on
+    /// it, [`KernelChoice::Auto`] does.
+    pub power_of_two_scales: bool,
     /// Which kernel, of those that take the operands as they are stored.
     pub kernel: KernelChoice,
 }
@@ -174,6 +177,37 @@ impl ScaledGemmProblem {
         Ok(wanted)
     }
 
+    /// The launches with the one that aligns blocks, if the main kernel reads such.
+    pub(super) fn aligned(&self, launch: LaunchPlan) -> Result<LaunchPlan> {
+        match launch.kernel.map(|kernel| kernel.role) {
+            Some(Role::GemmFp8(Fp8Gemm { aligned: true, .. })) => {}
+            _ => return Ok(launch),
+        }
+        let (columns, padded) = (self.in_features, self.padded_rows());
+        let blocks = AlignArgs::grid(columns as u64, padded as u64);
+        if blocks > i32::MAX as u64 {
+            return Err(Error::unsupported(format!(
+                "{blocks} blocks would align X, a launch can count 2^31-1; split the groups"
+            )));
+        }
+        let mut workspace = launch.workspace;
+        workspace.bytes = workspace.aligned + self.aligned_copy().bytes;
+        let align = Some(PlannedKernel { role: row(Role::Align)?.role, grid: [blocks as u32, 1] });
+        Ok(LaunchPlan { align, workspace, ..launch })
+    }
+
+    /// How the aligned copy of X lies in scratch memory.
+    pub(crate) fn aligned_copy(&self) -> AlignedCopy {
+        let (columns, padded) = (self.in_features, self.padded_rows());
+        let scales = BlockScales::columnwise(Blocks::Vector, padded as u64, columns as u64);
+        AlignedCopy::layout(columns, padded, self.groups, &scales)
+    }
+
+    /// The most rows that all groups can have, padded.
+    pub(crate) fn padded_rows(&self) -> usize {
+        padded_rows(self.rows as u64, self.groups as u32) as usize
+    }
+
     /// The kernel that computes the product on a GPU.
     pub(super) fn choose(&self, gpu: GpuTarget) -> Result<&'static Kernel> {
         self.contest(gpu)?.choose()
@@ -184,14 +218,19 @@ impl ScaledGemmProblem {
         let Self { pass, a, b, accumulation, .. } = *self;
         let ragged = if pass == Pass::Wgrad { Ragged::Reduction } else { Ragged::Rows };
         let exact = self.unscaled().contest(gpu)?;
+        let mut aligned = None;
         let (sm90, narrow, sm100) = match (a, b) {
             (Format::Fp8 { dtype, blocks: a }, Format::Fp8 { blocks: b, .. }) => {
                 let element = dtype
                     .element_type()
                     .ok_or_else(|| Error::dtype("left operand", dtype, "e4m3 or e5m2"))?;
                 let scaling = Scaling { a, b, accumulation };
-                let product = Fp8Gemm { ragged, a: element, scaling };
+                let product = Fp8Gemm { ragged, a: element, scaling, aligned: false };
                 let sm100 = Sm100Product::Fp8(in_tensor_memory(product));
+                if (ragged, a, b) == (Ragged::Reduction, Blocks::Vector, Blocks::Vector) {
+                    let role = Role::GemmFp8(Fp8Gemm { aligned: true, ..product });
+                    aligned = Some((role, self.power_of_two_scales));
+                }
                 (Some(Role::GemmFp8(product)), None, Some(sm100))
             }
             // Without rows nothing is read, in whatever form it is.
@@ -201,7 +240,7 @@ impl ScaledGemmProblem {
             (Format::Nvfp4(_), _) => (None, None, Some(Sm100Product::Nvfp4(pass))),
             _ => (None, None, Some(Sm100Product::Mxfp8(pass))),
         };
-        Ok(Contest { quantized: true, sm90, narrow, sm100, ..exact })
+        Ok(Contest { quantized: true, sm90, narrow, aligned, sm100, ..exact })
     }
 }
 

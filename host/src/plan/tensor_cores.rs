@@ -161,12 +161,14 @@ mod tests {
                 accumulation: asked,
                 output: DType::Bf16,
                 bias: BiasKind::None,
+                power_of_two_scales: true,
                 kernel: KernelChoice::Auto,
             };
             let product = |accumulation| Fp8Gemm {
                 ragged: grouped_linear_kernels::abi::Ragged::Reduction,
                 a: ElementType::E5m2,
                 scaling: Scaling { a, b, accumulation },
+                aligned: false,
             };
             assert_eq!(problem.choose(HOPPER)?.role, Role::GemmFp8(product(asked)));
             let blackwell = Sm100Gemm { product: Sm100Product::Fp8(product(kernel)), pair: false };

@@ -95,7 +95,11 @@ pub(super) fn multiply(
     match (problem.kernel, problem.pass) {
         // Tensor cores are refused where there are none, by the plan.
         (
-            KernelChoice::Auto | KernelChoice::Block | KernelChoice::Narrow | KernelChoice::Pair,
+            KernelChoice::Auto
+            | KernelChoice::Block
+            | KernelChoice::Narrow
+            | KernelChoice::Pair
+            | KernelChoice::Aligned,
             pass,
         ) => fast::products(pass, groups, a, b, d),
         // The choice of the readable kernel means the readable loops here.

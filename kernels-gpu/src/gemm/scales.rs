@@ -3,14 +3,18 @@
 use core::marker::PhantomData;
 
 use ptx_std::convert::fma;
-use ptx_std::memory::{load_constant_f32, load_shared_f32, load_shared_f32x2};
+use ptx_std::memory::{
+    load_constant_f32, load_constant_u32_if, load_shared_f32, load_shared_f32x2,
+};
+use ptx_std::thread::{WARP, ballot, shuffle_index};
 use ptx_std::tma::prefetch_map;
 
 use super::product::FP8_DEPTH;
 use super::scheduler::Work;
 use super::shape::{TILE_M, TILE_N};
 use crate::abi::quantize::{Blocks, SCALE_RUN};
-use crate::abi::scaled::{A_SCALE_BOX, B_SCALE_BOX, OperandScales, ScaledGemmArgs};
+use crate::abi::scaled::{A_SCALE_BOX, ALIGN_WINDOW, B_SCALE_BOX, OperandScales, ScaledGemmArgs};
+use crate::quantize::mx::unroll::each8;
 use crate::table::Table;
 
 /// The blocks of an operand that share a scale.
@@ -23,6 +27,8 @@ pub trait Scales {
     const VECTOR: bool = matches!(Self::BLOCKS, Blocks::Vector);
     /// Whether 128 rows or columns share a scale.
     const SQUARE: bool = matches!(Self::BLOCKS, Blocks::Square);
+    /// Whether each row or column has one scale, and the vectors in it factors, most of them 1.
+    const ALIGNED: bool = false;
 }
 
 /// One scale for all elements of a group.
@@ -31,6 +37,9 @@ pub struct Tensor;
 pub struct Vector;
 /// Scales of 128 × 128 elements.
 pub struct Square;
+/// Scales of 128 neighbours along the reduction, brought to one for each column
+/// ([`AlignArgs`](crate::abi::scaled::AlignArgs)). Of the right operand alone.
+pub struct Aligned;
 
 impl Scales for Tensor {
     const BLOCKS: Blocks = Blocks::Tensor;
@@ -42,6 +51,11 @@ impl Scales for Vector {
 
 impl Scales for Square {
     const BLOCKS: Blocks = Blocks::Square;
+}
+
+impl Scales for Aligned {
+    const BLOCKS: Blocks = Blocks::Vector;
+    const ALIGNED: bool = true;
 }
 
 /// Bytes of the left operand's scales in a stage.
@@ -161,6 +175,50 @@ impl<S: Scales> SharedScale<S> {
     }
 }
 
+/// How many blocks in a row have no factors, of a warpgroup's 128 lines:
+/// [`AlignArgs::runs`](crate::abi::scaled::AlignArgs::runs), which end with their windows, put together.
+pub struct Runs {
+    /// Elements before the next block's. Each stands for 16 KiB of the operand, so 32 bits are enough.
+    index: u32,
+}
+
+impl Runs {
+    /// Blocks of a window, and what a row of runs is a multiple of.
+    const WINDOW: u32 = ALIGN_WINDOW / FP8_DEPTH;
+
+    /// Those in row `i` from block `j` on.
+    #[inline(always)]
+    pub fn new(scales: &OperandScales, [i, j]: [u32; 2]) -> Self {
+        Self { index: i * scales.layout.pitch as u32 + j }
+    }
+
+    /// How many of the next `blocks` come before the first that has factors, or before more of them than
+    /// the lanes see at once. As many are taken, or, of none, one.
+    ///
+    /// # Safety
+    ///
+    /// The group has so many blocks, at least one, with the scales that `new` got; the whole warp calls it
+    /// together.
+    #[inline(always)]
+    pub unsafe fn take(&mut self, scales: &OperandScales, blocks: u32, lane: u32) -> u32 {
+        // A lane has the next block, the others have the first of the windows after it.
+        let window = self.index / Self::WINDOW + lane;
+        let first = self.index.max(window * Self::WINDOW);
+        let end = self.index + blocks;
+        // SAFETY: handed to the caller.
+        let reached = unsafe {
+            let address = scales.scale_inv + 4 * u64::from(first);
+            let reached = first + load_constant_u32_if(first < end, address);
+            let is_full = reached >= end.min((window + 1) * Self::WINDOW);
+            let full = ballot(is_full).trailing_ones().min(WARP - 1);
+            shuffle_index(reached, full).min(end)
+        };
+        let run = reached - self.index;
+        self.index += run.max(1);
+        run
+    }
+}
+
 /// The scales of two rows of a thread, eight rows apart: from the stage's at `address`, that of the
 /// upper row, or `shared`.
 ///
@@ -189,6 +247,66 @@ pub unsafe fn column_scales<S: Scales>(address: u32, shared: f32) -> [f32; 2] {
         unsafe { load_shared_f32x2(address) }
     } else {
         [shared; 2]
+    }
+}
+
+/// The scales of 128 lines ([`AlignArgs::line_scales`](crate::abi::scaled::AlignArgs::line_scales)), of which
+/// each lane of a warp keeps four: loaded when a tile begins, in one register.
+pub struct LineScales(u32);
+
+impl LineScales {
+    /// No scales, of an operand that has none.
+    pub const NONE: Self = Self(0);
+
+    /// This lane's, of a group of `n` lines from `column` on; zeros beyond, and for a group without
+    /// tokens, of which nothing has been written.
+    ///
+    /// # Safety
+    ///
+    /// Scales stand there for all lines, a multiple of four, of groups that have tokens.
+    #[inline(always)]
+    pub unsafe fn load(
+        scales: &OperandScales,
+        n: u32,
+        [group, column, lane]: [u32; 3],
+        has_tokens: bool,
+    ) -> Self {
+        let own = column + 4 * lane;
+        let place = u64::from(group) * u64::from(n) + u64::from(own);
+        // SAFETY: handed to the caller.
+        Self(unsafe { load_constant_u32_if(has_tokens && own < n, scales.line_scales + place) })
+    }
+
+    /// Those of a thread's two columns of the fragment of eight at `index`.
+    #[inline(always)]
+    unsafe fn of_fragment(&self, index: u32, lane: u32) -> [f32; 2] {
+        let quad = lane % 4;
+        // SAFETY: the caller brings the warp.
+        let four = unsafe { shuffle_index(self.0, 2 * index + quad / 2) };
+        let two = four >> (16 * (quad % 2));
+        [f32::from_bits((two & 0xff) << 23), f32::from_bits((two & 0xff00) << 15)]
+    }
+
+    /// Multiplies a thread's sums of 128 columns, 64 rows each, by the columns' scales.
+    ///
+    /// # Safety
+    ///
+    /// The whole warp calls it together.
+    #[inline(always)]
+    pub unsafe fn multiply(&self, [upper, lower]: &mut [[f32; 64]; 2], lane: u32) {
+        let mut fragment = |index: usize| {
+            // SAFETY: handed to the caller.
+            let [left, right] = unsafe { self.of_fragment(index as u32, lane) };
+            let i = 4 * index;
+            for sums in [&mut *upper, &mut *lower] {
+                sums[i] *= left;
+                sums[i + 1] *= right;
+                sums[i + 2] *= left;
+                sums[i + 3] *= right;
+            }
+        };
+        each8(&mut fragment);
+        each8(|index| fragment(8 + index));
     }
 }
 

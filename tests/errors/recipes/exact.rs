@@ -105,6 +105,7 @@ fn plan(change: impl FnOnce(&mut ScaledGemmProblem)) -> Result<()> {
         accumulation: PROMOTED,
         output: DType::Bf16,
         bias: BiasKind::None,
+        power_of_two_scales: true,
         kernel: KernelChoice::Auto,
     };
     change(&mut problem);

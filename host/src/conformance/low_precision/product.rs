@@ -4,7 +4,7 @@ use super::super::cases::{Layout, SplitSource};
 use super::super::compare::{Location, Tolerance, compare_within};
 use super::super::data::Generator;
 use super::super::run::{Outcome, grouped, read_groups_bits, splits};
-use super::product_cases::ProductCase;
+use super::product_cases::{DrawnScales, LineScales, ProductCase};
 use crate::backend::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::functional::{
@@ -98,7 +98,7 @@ impl Operands {
             if format.is_micro() {
                 return quantized(stream, &mut generator, spec, case.four_over_six, counts);
             }
-            draw(stream, &mut generator, spec, direction, counts)
+            draw(stream, &mut generator, (spec, case.scales), direction, counts)
         };
         let a = operand(a, case.a, a_direction)?;
         let mut b = operand(b, case.b, b_direction)?;
@@ -140,17 +140,18 @@ fn apart(stream: &Stream, weights: &QuantizedTensor) -> Result<Vec<QuantizedTens
 fn draw(
     stream: &Stream,
     generator: &mut Generator,
-    spec: QuantizedSpec,
+    (spec, kind): (QuantizedSpec, DrawnScales),
     direction: Direction,
     counts: &[usize],
 ) -> Result<QuantizedTensor> {
     let shapes = spec.copy(direction);
     let nan = 0x7f;
-    let mut code = || match spec.format.dtype() {
-        DType::E5m2 => E5m2::from_f32(generator.value()).0,
-        _ => E4m3::from_f32(generator.value()).0,
+    let encode = |value: f32| match spec.format.dtype() {
+        DType::E5m2 => E5m2::from_f32(value).0,
+        _ => E4m3::from_f32(value).0,
     };
-    let data: Vec<u8> = match (spec.source, direction) {
+    let mut code = || encode(generator.value());
+    let mut data: Vec<u8> = match (spec.source, direction) {
         (SourceShape::Weights { .. }, _) => {
             (0..shapes.data.shape.iter().product()).map(|_| code()).collect()
         }
@@ -176,7 +177,26 @@ fn draw(
         }
     };
     let count: usize = shapes.scale_inv.shape.iter().product();
-    let scales: Vec<f32> = (0..count).map(|_| 0.25 + generator.value().abs()).collect();
+    let mut scales: Vec<f32> = (0..count).map(|_| 0.25 + generator.value().abs()).collect();
+    if let (true, [blocks, pitch]) = (kind != DrawnScales::Any, &shapes.scale_inv.shape[..]) {
+        let (blocks, pitch) = (*blocks, *pitch);
+        for line in 0..spec.source.columns() {
+            let own = match kind {
+                DrawnScales::Any => break,
+                DrawnScales::Near => LineScales::Near,
+                DrawnScales::Mixed => LineScales::ALL[line % LineScales::ALL.len()],
+            };
+            for block in 0..blocks {
+                let (scale, factor) = own.block(generator.next(), generator.value());
+                scales[block * pitch + line] = scale;
+                let first = line * spec.padded_rows() + 128 * block;
+                for code in data[first..first + 128].iter_mut().filter(|code| **code & nan < nan) {
+                    let value = factor * 256.0 * generator.value();
+                    *code = if *code & nan == 0 { 0 } else { encode(value) };
+                }
+            }
+        }
+    }
     let mut data_tensor = shapes.data.empty(stream)?;
     data_tensor.write_bytes(stream, &data)?;
     let scale_inv = Tensor::from_slice(stream, &shapes.scale_inv.shape, &scales)?;
@@ -239,7 +259,7 @@ fn compute(
     let (groups, n, k) = (counts.len(), case.out_features, case.in_features);
     let (alpha, beta) = (Factor::Value(case.factors.0), Factor::Value(case.factors.1));
     let accumulation = case.accumulation;
-    let options = QuantizedGemmOptions { alpha, beta, accumulation, ..Default::default() };
+    let options = QuantizedGemmOptions { alpha, beta, accumulation, kernel: case.kernel };
     let rows = counts.iter().sum::<usize>() + case.tail;
     match case.pass {
         Pass::Fprop => {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::cases::Layout;
 use super::super::rows::RowPattern;
-use crate::plan::{Pass, Target};
+use crate::plan::{KernelChoice, Pass, Target};
 use crate::recipe::{
     Accumulation, BlockShape, Blocks, Format, Nvfp4Format, ScaleBound, Scope, Transform,
 };
@@ -41,6 +41,80 @@ pub struct ProductCase {
     pub four_over_six: bool,
     /// How the weights lay before they were gathered (fprop, dgrad), or how their gradients lie.
     pub weights: Layout,
+    /// The scales of blocks.
+    pub scales: DrawnScales,
+    /// Which kernel.
+    pub kernel: KernelChoice,
+}
+
+/// What scales the blocks of a drawn operand have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DrawnScales {
+    /// Any numbers.
+    #[default]
+    Any,
+    /// Powers of two that differ by little, as a quantizer's do, with codes up to the format's largest.
+    Near,
+    /// One [`LineScales`] after the other.
+    Mixed,
+}
+
+/// What scales the blocks of a line have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineScales {
+    /// Any numbers.
+    Any,
+    /// Powers of two, 2⁻⁷ and 2⁻⁸.
+    Near,
+    /// Powers of two from 1 to 2⁻¹².
+    Far,
+    /// 1 where all codes are zeros, in every second block or so, else as `Near`.
+    Zeros,
+    /// Zeros alone.
+    AllZeros,
+    /// As `Near`, with codes that do not use their format's range.
+    SmallCodes,
+    /// 1 and 2⁻², with codes of any size.
+    Ones,
+    /// A power of two that is out of range among others.
+    Tiny,
+}
+
+impl LineScales {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Any,
+        Self::Near,
+        Self::Far,
+        Self::Zeros,
+        Self::AllZeros,
+        Self::SmallCodes,
+        Self::Ones,
+        Self::Tiny,
+    ];
+
+    /// A block's scale, what its codes are multiplied by, and the largest of these, from a random number
+    /// and one between -1 and 1.
+    pub fn block(self, random: u64, value: f32) -> (f32, f32) {
+        let power = |exponent: u64| 2f32.powi(-(exponent as i32));
+        let (near, coin) = (power(7 + random % 2), random.is_multiple_of(2));
+        match self {
+            Self::Any => (0.25 + value.abs(), 1.0),
+            Self::Near => (near, 1.0),
+            Self::Far => (power(random % 13), 1.0),
+            Self::Zeros => {
+                if coin {
+                    (1.0, 0.0)
+                } else {
+                    (power(7 + random / 2 % 2), 1.0)
+                }
+            }
+            Self::AllZeros => (1.0, 0.0),
+            Self::SmallCodes => (near, 1.0 / 64.0),
+            Self::Ones => (if coin { 1.0 } else { 0.25 }, 1.0),
+            Self::Tiny => (if coin { power(61) } else { power(7) }, 1.0),
+        }
+    }
 }
 
 impl fmt::Display for ProductCase {
@@ -61,6 +135,12 @@ impl fmt::Display for ProductCase {
         if self.weights == Layout::Discrete {
             write!(f, ", discrete weights")?;
         }
+        if self.scales != DrawnScales::Any {
+            write!(f, ", {:?} scales", self.scales)?;
+        }
+        if self.kernel != KernelChoice::Auto {
+            write!(f, ", {}", self.kernel.name())?;
+        }
         Ok(())
     }
 }
@@ -72,10 +152,16 @@ impl ProductCase {
         let fit = [self.in_features, self.out_features].iter().all(|own| own.is_multiple_of(32));
         let takes_codes = target.gpu.is_none_or(|gpu| gpu.compute_capability == (10, 0) && fit);
         let in_codes = self.form == Form::Swizzled;
+        let aligns = self.kernel == KernelChoice::Aligned;
         // Without rows nothing is multiplied, and no operand is read.
         let multiplies = self.tail > 0 || self.rows.splits().iter().any(|&rows| rows > 0);
-        (in_codes && multiplies && !takes_codes)
-            .then_some("codes are not multiplied by such tensor cores, or with such features")
+        if in_codes && multiplies && !takes_codes {
+            return Some("codes are not multiplied by such tensor cores, or with such features");
+        }
+        let hopper = target.gpu.is_some_and(|gpu| gpu.compute_capability == (9, 0));
+        // The CPU refuses all kernels of tensor cores, a GPU those that it has not.
+        (aligns && !hopper && (multiplies || target.gpu.is_none()))
+            .then_some("blocks are aligned on Hopper alone")
     }
 }
 
@@ -110,6 +196,8 @@ pub fn product_cases() -> Vec<ProductCase> {
                 bias: false,
                 four_over_six: false,
                 weights: Layout::Packed,
+                scales: DrawnScales::Any,
+                kernel: KernelChoice::Auto,
             };
             let gradients = format(DType::E5m2, a);
             cases.push(ProductCase { output: DType::F32, ..plain });
@@ -158,11 +246,51 @@ pub fn product_cases() -> Vec<ProductCase> {
         bias: false,
         four_over_six: false,
         weights: Layout::Packed,
+        scales: DrawnScales::Any,
+        kernel: KernelChoice::Auto,
     };
     cases.extend([none, ProductCase { pass: Pass::Fprop, ..none }]);
     micro_cases(&none, &mut cases);
     arrangement_cases(&none, &mut cases);
+    aligned_cases(&none, &mut cases);
     cases
+}
+
+/// Wgrad of vectors whose scales are powers of two, by either of Hopper's kernels.
+fn aligned_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
+    let vectors = |dtype| Format::fp8(dtype, Blocks::Vector);
+    let (a, b) = (vectors(DType::E4m3), vectors(DType::E4m3));
+    let kernel = KernelChoice::Aligned;
+    let plain = ProductCase { a, b, kernel, tail: 13, ..*none };
+    let plain = ProductCase { in_features: 272, out_features: 144, ..plain };
+    for scales in [DrawnScales::Any, DrawnScales::Near, DrawnScales::Mixed] {
+        let plain = ProductCase { scales, ..plain };
+        // A group of more blocks than a window, groups that share one, and one in two windows.
+        let long = ProductCase { rows: RowPattern::Listed(&[2300, 9, 0, 784]), ..plain };
+        cases.push(ProductCase { in_features: 48, ..long });
+        cases.push(ProductCase {
+            in_features: 528,
+            out_features: 144,
+            rows: RowPattern::Listed(&[4640, 2765, 3729, 4708, 3680, 4877, 3774, 4595]),
+            tail: 0,
+            ..plain
+        });
+        cases.push(ProductCase { a: vectors(DType::E5m2), rows: RowPattern::Edges, ..plain });
+        cases.push(ProductCase {
+            rows: RowPattern::EmptyMiddle,
+            factors: (-0.75, 1.0),
+            out_features: 528,
+            ..plain
+        });
+        let small = ProductCase { in_features: 16, out_features: 16, ..plain };
+        cases.push(ProductCase { rows: RowPattern::AllEmpty, tail: 3, ..small });
+        // The largest numbers of mixed scales are not FP16's.
+        let output = if scales == DrawnScales::Mixed { DType::Bf16 } else { DType::F16 };
+        cases.push(ProductCase { rows: RowPattern::Many, output, ..small });
+        let half = ProductCase { rows: RowPattern::Listed(&[65, 128, 97]), ..plain };
+        cases.push(ProductCase { weights: Layout::Discrete, output: DType::Bf16, ..half });
+        cases.push(ProductCase { kernel: KernelChoice::Auto, ..half });
+    }
 }
 
 /// What the cases above leave out of Blackwell's two ways to make a tile, or leave to chance where

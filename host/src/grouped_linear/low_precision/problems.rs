@@ -61,6 +61,7 @@ impl LayerRecipe {
             accumulation: self.recipe.accumulation(pass),
             output,
             bias,
+            power_of_two_scales: self.recipe.scale_rule().power_of_two,
             kernel,
         }
     }

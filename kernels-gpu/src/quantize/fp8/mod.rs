@@ -8,7 +8,8 @@
 //! | FP32 | any | `quantize_tensor`, `quantize_vector`, `quantize_square` | in shared memory |
 //! | any | none | `amax_tiles` | in registers |
 //!
-//! Beside them there are [`group_scales`] and [`dequantize`]. The source is read once for both copies, and
+//! Beside them there are [`group_scales`], [`dequantize`], and [`align`], which prepares a columnwise copy
+//! for wgrad. The source is read once for both copies, and
 //! once more for the magnitudes of large groups (`amax_tiles`).
 //! Rows and columns that do not exist are zeros; zeros change no maximum and no sum, and they are what
 //! the padding of the transposed copy holds.
@@ -31,6 +32,7 @@
 //! after about 1 µs under load, in which a multiprocessor's share of memory's 4.2 TB/s is 32 KiB. Shared
 //! memory makes up to 15 passes of 128 bytes for 128 elements, and none twice because of bank conflicts.
 
+pub mod align;
 mod columns;
 pub mod current;
 pub mod dequantize;

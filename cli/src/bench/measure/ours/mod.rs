@@ -321,7 +321,11 @@ fn counts(task: Task, role: Role) -> bool {
         Task::Quantize(_) => role != Role::PointerSetup,
         _ => matches!(
             role,
-            Role::GemmSimt(_) | Role::GemmSm90(..) | Role::GemmFp8(_) | Role::GemmSm100(_)
+            Role::GemmSimt(_)
+                | Role::GemmSm90(..)
+                | Role::Align
+                | Role::GemmFp8(_)
+                | Role::GemmSm100(_)
         ),
     }
 }

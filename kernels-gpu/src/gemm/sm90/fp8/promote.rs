@@ -12,6 +12,11 @@
 //! Registers are that scarce (240) that some values are made [`opaque`], so that nothing is computed
 //! ahead from them, and the thread that copies has 24.
 //!
+//! Aligned vectors of the right operand ([`Aligned`](crate::gemm::scales::Aligned)) have a scale that is
+//! the column's, so it is left for the end of the tile, and stages whose columns have no factors are
+//! added up with the rows' scales alone: half of the instructions, and no loads. How many such stages
+//! follow each other is asked once for all of them: a question in each held the products up.
+//!
 //! The numbers: products are summed by the tensor core, 128 of them; the scales of row and column
 //! are multiplied first, `sum = fma(row_scale · column_scale, products, sum)`.
 
@@ -29,7 +34,8 @@ use crate::abi::scaled::ScaledGemmArgs;
 use crate::gemm::element::MultiplyStage;
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::scales::{
-    B_SCALES, Scales, SharedScale, first_blocks, promote_fragment, row_scales, skew,
+    B_SCALES, LineScales, Runs, Scales, SharedScale, Tensor, Vector, first_blocks,
+    promote_fragment, row_scales, skew,
 };
 use crate::gemm::scheduler::Work;
 use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES, TILE_N, WARPGROUP};
@@ -111,9 +117,41 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
             let mut sums: [[f32; 64]; 2] = core::mem::zeroed();
             let [upper, lower] = &mut sums;
             let mut products: [f32; 64] = core::mem::zeroed();
+            let line_scales = if S::BScales::ALIGNED {
+                let place = [work.group, column, opaque(lane)];
+                LineScales::load(&args.b_scales, gemm.n, place, stages != 0)
+            } else {
+                LineScales::NONE
+            };
             if S::RAGGED_REDUCTION && stages == 0 {
                 give_back::<S>(&ring, lane);
                 ring.advance();
+            }
+            if S::BScales::ALIGNED {
+                let mut runs = Runs::new(&args.b_scales, b_first);
+                let lanes = Lanes { index, lane, row_offset, accumulate };
+                let mut rest = stages;
+                while stages != 0 {
+                    if stages == rest {
+                        rest -= runs.take(&args.b_scales, stages, opaque(lane));
+                        if stages == rest {
+                            let a_scale = a_shared.take(&args.a_scales, one);
+                            lanes.stage::<S, Vector, E>(
+                                &mut ring,
+                                upper,
+                                lower,
+                                &mut products,
+                                a_scale,
+                            );
+                            stages -= 1;
+                            rest = stages;
+                            continue;
+                        }
+                    }
+                    let a_scale = a_shared.take(&args.a_scales, one);
+                    lanes.stage::<S, Tensor, E>(&mut ring, upper, lower, &mut products, a_scale);
+                    stages -= 1;
+                }
             }
             while stages != 0 {
                 // Take the scales, which come while the products are made.
@@ -130,18 +168,22 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 let b = ring.stage() + A_BYTES + COLUMNS * ROW_BYTES * index;
                 let b = Descriptor::k_major(b);
                 E::multiply_stage(&mut products, a, b, accumulate);
-                promote::<S>(upper, &products, upper_rows, columns, b_scale);
+                promote::<S::BScales>(upper, &products, upper_rows, columns, b_scale);
                 let a = Descriptor::k_major(ring.stage() + BLOCK_BYTES);
                 E::multiply_stage(&mut products, a, b, accumulate);
                 if !S::BScales::VECTOR {
                     give_back::<S>(&ring, lane);
                 }
-                promote::<S>(lower, &products, lower_rows, columns, b_scale);
+                promote::<S::BScales>(lower, &products, lower_rows, columns, b_scale);
                 if S::BScales::VECTOR {
                     give_back::<S>(&ring, lane);
                 }
                 ring.advance();
                 stages -= 1;
+            }
+
+            if S::BScales::ALIGNED {
+                line_scales.multiply(&mut sums, opaque(lane));
             }
 
             // Finish the tile.
@@ -186,6 +228,66 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
     }
 }
 
+/// What a thread knows of its place in every stage, of aligned vectors.
+struct Lanes {
+    /// Its warpgroup.
+    index: u32,
+    lane: u32,
+    /// Where its rows' scales stand among a stage's.
+    row_offset: u32,
+    /// Whether products are added to what was there before: never, but the compiler shall not know.
+    accumulate: bool,
+}
+
+impl Lanes {
+    /// Multiplies a stage and adds it up, with the columns' factors if `B` has vectors. It is the loop of
+    /// the other scales once more, with an arrival that leaves no branch between the lanes.
+    ///
+    /// # Safety
+    ///
+    /// As [`consume`]; the stage is one of the task's.
+    #[inline(always)]
+    unsafe fn stage<S: ScaledSchedule, B: Scales, E: MultiplyStage>(
+        &self,
+        ring: &mut Ring<WideBoxes>,
+        upper: &mut [f32; 64],
+        lower: &mut [f32; 64],
+        products: &mut [f32; 64],
+        a_scale: f32,
+    ) {
+        let &Self { index, lane, row_offset, accumulate } = self;
+        // SAFETY: handed to the caller; a warp gives the stage back when all lanes have read it.
+        unsafe {
+            let give_back = |ring: &Ring<WideBoxes>| {
+                warp_barrier();
+                ring.empty().arrive_if(lane == 0);
+            };
+            ring.full().wait(ring.parity);
+            let rows = ring.scales() + row_offset;
+            // Hardly ever needed, so not kept.
+            let column = COLUMNS * index + 2 * (opaque(lane) % 4);
+            let columns = ring.scales() + B_SCALES + 4 * column;
+            let upper_rows = row_scales::<S::AScales>(rows, a_scale);
+            let lower_rows = row_scales::<S::AScales>(rows + 4 * 64, a_scale);
+            let a = Descriptor::k_major(ring.stage());
+            let b = ring.stage() + A_BYTES + COLUMNS * ROW_BYTES * index;
+            let b = Descriptor::k_major(b);
+            E::multiply_stage(products, a, b, accumulate);
+            promote::<B>(upper, products, upper_rows, columns, 1.0);
+            let a = Descriptor::k_major(ring.stage() + BLOCK_BYTES);
+            E::multiply_stage(products, a, b, accumulate);
+            if !B::VECTOR {
+                give_back(ring);
+            }
+            promote::<B>(lower, products, lower_rows, columns, 1.0);
+            if B::VECTOR {
+                give_back(ring);
+            }
+            ring.advance();
+        }
+    }
+}
+
 /// Gives the stage back, of which this warp has read all. Products have been read when the wait for
 /// them is over; scales are read by every lane for itself.
 #[inline(always)]
@@ -204,7 +306,7 @@ unsafe fn give_back<S: ScaledSchedule>(ring: &Ring<WideBoxes>, lane: u32) {
 /// `sums += scales · products`, 64 × 128 over the warpgroup. `columns` is the address of the scales
 /// of this thread's first columns, or `column_scale` is that of all.
 #[inline(always)]
-unsafe fn promote<S: ScaledSchedule>(
+unsafe fn promote<B: Scales>(
     sums: &mut [f32; 64],
     products: &[f32; 64],
     rows: [f32; 2],
@@ -213,21 +315,21 @@ unsafe fn promote<S: ScaledSchedule>(
 ) {
     // SAFETY: handed to the caller.
     unsafe {
-        promote_fragment::<S::BScales, 0, 0, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 1, 1, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 2, 2, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 3, 3, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 4, 4, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 5, 5, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 6, 6, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 7, 7, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 8, 8, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 9, 9, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 10, 10, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 11, 11, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 12, 12, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 13, 13, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 14, 14, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<S::BScales, 15, 15, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 0, 0, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 1, 1, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 2, 2, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 3, 3, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 4, 4, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 5, 5, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 6, 6, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 7, 7, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 8, 8, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 9, 9, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 10, 10, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 11, 11, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 12, 12, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 13, 13, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 14, 14, 64>(sums, products, rows, columns, column_scale);
+        promote_fragment::<B, 15, 15, 64>(sums, products, rows, columns, column_scale);
     }
 }
