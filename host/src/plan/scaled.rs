@@ -42,8 +42,8 @@ pub struct ScaledGemmProblem {
     pub output: DType,
     /// Bias of the epilogue (fprop only).
     pub bias: BiasKind,
-    /// Whether the FP32 scales of blocks are powers of two, as far as is known: results do not depend on
-    /// it, [`KernelChoice::Auto`] does.
+    /// Whether the FP32 scales of blocks are powers of two, as far as is known. Any are multiplied;
+    /// [`KernelChoice::Auto`] takes aligned blocks only where it holds.
     pub power_of_two_scales: bool,
     /// Which kernel, of those that take the operands as they are stored.
     pub kernel: KernelChoice,

@@ -315,7 +315,7 @@ fn counting(task: Task, times: &[KernelTime]) -> Result<Duration, Fault> {
 }
 
 /// Whether a kernel is the task itself: of a quantizer all but its set-up are, of a product the one that
-/// multiplies.
+/// multiplies, and the one that aligns an operand for it.
 fn counts(task: Task, role: Role) -> bool {
     match task {
         Task::Quantize(_) => role != Role::PointerSetup,
