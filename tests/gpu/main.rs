@@ -6,6 +6,7 @@
 //! as ignored, with the reason, never as passed. What all engines have in common is for
 //! `tests/conformance`.
 
+mod aligned;
 mod alone;
 mod cache;
 mod capture;
@@ -123,6 +124,7 @@ fn main() -> ExitCode {
         capture::checks(),
         captured::checks(),
         recipes::checks(),
+        aligned::checks(),
         flag::checks(),
         streams::checks(),
         large::checks(),

@@ -27,7 +27,7 @@ fn run_together(kernel: &str, other: &str) -> bool {
         return true;
     }
     if kernel.starts_with("gemm") {
-        return false;
+        return kernel.contains("aligned") && other == "align";
     }
     // The scenarios have one type of sources; without a type in the kernel's name it is BF16. Those
     // of a quantizer launch no other.

@@ -48,7 +48,11 @@ const MODULES: &[(&str, &str, &[&str])] = &[
     ("gemm_f16", include_str!("../../host/ptx/sm_90a/gemm_f16.ptx"), &[]),
     ("gemm_bf16_narrow", include_str!("../../host/ptx/sm_90a/gemm_bf16_narrow.ptx"), &[]),
     ("gemm_f16_narrow", include_str!("../../host/ptx/sm_90a/gemm_f16_narrow.ptx"), &[]),
-    ("gemm_fp8_aligned", include_str!("../../host/ptx/sm_90a/gemm_fp8_aligned.ptx"), &["align"]),
+    (
+        "gemm_fp8_aligned",
+        include_str!("../../host/ptx/sm_90a/gemm_fp8_aligned.ptx"),
+        &["align", "gemm_fp8_reduction_vector_aligned_e4m3"],
+    ),
     (
         "gemm_fp8_block",
         include_str!("../../host/ptx/sm_90a/gemm_fp8_block.ptx"),

@@ -99,7 +99,7 @@ impl Family {
     /// something is wrong.
     ///
     /// # Errors
-    /// The kernel has no scenarios.
+    /// The kernel has no scenarios, or one that launches a kernel that was left out.
     pub fn judge(&self, kernel: &str, module: &Module, seeds: &[u64]) -> Result<Verdict, String> {
         let text = only(kernel, module).to_string();
         let scenarios = of_kernel(kernel);
@@ -119,6 +119,12 @@ impl Family {
                     Ok(_) => None,
                 };
                 if let Some((kind, text)) = noticed {
+                    // Not a mutant's doing.
+                    if text.contains("it has no kernel") {
+                        return Err(format!(
+                            "a scenario of `{kernel}` launches another one: {text}"
+                        ));
+                    }
                     let how = format!("seed {seed}, {scenario:?}: {text}");
                     return Ok(Verdict::Noticed { how, kind });
                 }

@@ -15,7 +15,7 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
     let base = base(name);
     if base.kernel == KernelChoice::Aligned {
         let near = ProductCase { scales: DrawnScales::Near, ..base };
-        return of_align(base).into_iter().chain(arranged(near)).collect();
+        return of_align(base).into_iter().chain(of_halves(base)).chain(arranged(near)).collect();
     }
     arranged(base)
 }
@@ -75,6 +75,23 @@ fn of_align(base: ProductCase) -> Vec<ProductCase> {
         // over by the first.
         sized(ProductCase { scales: DrawnScales::Near, ..rows(&[16_484]) }, [0, 16, 64]),
     ]
+}
+
+/// What a tile's halves are told apart by, factors in one of them, in the last group, in its last window;
+/// and a row's last columns loaded and stored by threads, which no product with a bias does here.
+fn of_halves(base: ProductCase) -> Vec<ProductCase> {
+    let late = ProductCase { scales: DrawnScales::Late, ..base };
+    let mut all = vec![
+        sized(ProductCase { rows: Listed(&[300, 9, 0, 784]), ..late }, [0, 16, 400]),
+        sized(ProductCase { rows: Listed(&[1100, 16_400]), ..late }, [0, 16, 16]),
+    ];
+    let near = ProductCase { scales: DrawnScales::Near, ..base };
+    for (output, beta) in [(F32, 1.0), (F32, 0.5), (F32, 0.0), (F16, 1.0), (Bf16, 1.0)] {
+        let weights = if beta == 0.0 { Layout::Discrete } else { Layout::Packed };
+        let case = ProductCase { output, factors: (0.5, beta), weights, ..near };
+        all.extend([sized(case, [0, 80, 80]), sized(case, [0, 128, 48])]);
+    }
+    all
 }
 
 /// What every product of low precision can be asked for, beginning with `base`.

@@ -7,6 +7,8 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "`fence.mbarrier_init` tells other blocks of the cluster, and these blocks are alone: the barrier of the block behind it orders the initialisation for all its threads",
         mutants: &[
+            "gemm_fp8_aligned: line 5077 of `gemm_fp8_reduction_vector_aligned_e4m3`: without `fence.mbarrier_init.release.cluster`",
+            "gemm_fp8_aligned: line 12661 of `gemm_fp8_reduction_vector_aligned_e5m2`: without `fence.mbarrier_init.release.cluster`",
             "gemm_fp8_block: line 95 of `gemm_fp8_reduction_vector_vector_e4m3`: without `fence.mbarrier_init.release.cluster`",
             "gemm_fp8_block: line 6551 of `gemm_fp8_reduction_vector_vector_e5m2`: without `fence.mbarrier_init.release.cluster`",
             "gemm_fp8_block: line 13003 of `gemm_fp8_rows_vector_square_e4m3`: without `fence.mbarrier_init.release.cluster`",
@@ -47,6 +49,8 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "a tile without stages asks for the next one at once: the comparison is of a zero, which the compiler shall not know",
         mutants: &[
+            "gemm_fp8_aligned: line 12326 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 19910 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.lt.u32` is always true",
             "gemm_fp8_block: line 398 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.lt.u32` is always true",
             "gemm_fp8_block: line 6854 of `gemm_fp8_reduction_vector_vector_e5m2`: `setp.lt.u32` is always true",
             "gemm_fp8_block_mixed: line 393 of `gemm_fp8_reduction_square_vector_e4m3`: `setp.lt.u32` is always true",
@@ -62,6 +66,10 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "when blocks with many tiles start is a matter of speed: whether they sleep before, and for how long, changes no result",
         mutants: &[
+            "gemm_fp8_aligned: line 5131 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 5150 of `gemm_fp8_reduction_vector_aligned_e4m3`: `min.u32` takes its first operand",
+            "gemm_fp8_aligned: line 12715 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 12734 of `gemm_fp8_reduction_vector_aligned_e5m2`: `min.u32` takes its first operand",
             "gemm_fp8_block: line 149 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.lt.u32` is always true",
             "gemm_fp8_block: line 168 of `gemm_fp8_reduction_vector_vector_e4m3`: `min.u32` takes its first operand",
             "gemm_fp8_block: line 6605 of `gemm_fp8_reduction_vector_vector_e5m2`: `setp.lt.u32` is always true",
@@ -87,6 +95,22 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "the barrier of the block is used once, before the roles part, so its number would do for another, and another's for it",
         mutants: &[
+            "gemm_fp8_aligned: line 5088 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x2 for 0x0",
+            "gemm_fp8_aligned: line 5088 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x3 for 0x0",
+            "gemm_fp8_aligned: line 8093 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x0 for 0x3",
+            "gemm_fp8_aligned: line 8098 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x0 for 0x2",
+            "gemm_fp8_aligned: line 8631 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x0 for 0x3",
+            "gemm_fp8_aligned: line 8636 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x0 for 0x2",
+            "gemm_fp8_aligned: line 9012 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x0 for 0x3",
+            "gemm_fp8_aligned: line 9017 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bar.sync` with 0x0 for 0x2",
+            "gemm_fp8_aligned: line 12672 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x2 for 0x0",
+            "gemm_fp8_aligned: line 12672 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x3 for 0x0",
+            "gemm_fp8_aligned: line 15677 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x0 for 0x3",
+            "gemm_fp8_aligned: line 15682 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x0 for 0x2",
+            "gemm_fp8_aligned: line 16215 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x0 for 0x3",
+            "gemm_fp8_aligned: line 16220 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x0 for 0x2",
+            "gemm_fp8_aligned: line 16596 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x0 for 0x3",
+            "gemm_fp8_aligned: line 16601 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bar.sync` with 0x0 for 0x2",
             "gemm_fp8_block: line 106 of `gemm_fp8_reduction_vector_vector_e4m3`: `bar.sync` with 0x2 for 0x0",
             "gemm_fp8_block: line 106 of `gemm_fp8_reduction_vector_vector_e4m3`: `bar.sync` with 0x3 for 0x0",
             "gemm_fp8_block: line 2483 of `gemm_fp8_reduction_vector_vector_e4m3`: `bar.sync` with 0x0 for 0x3",
@@ -172,6 +196,8 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "no memory passes between the lanes here, and the shuffle that follows lets the warp meet anyway",
         mutants: &[
+            "gemm_fp8_aligned: line 12401 of `gemm_fp8_reduction_vector_aligned_e4m3`: without `bar.warp.sync`",
+            "gemm_fp8_aligned: line 19985 of `gemm_fp8_reduction_vector_aligned_e5m2`: without `bar.warp.sync`",
             "gemm_fp8_block: line 13321 of `gemm_fp8_rows_vector_square_e4m3`: without `bar.warp.sync`",
             "gemm_fp8_block: line 17918 of `gemm_fp8_rows_vector_square_e5m2`: without `bar.warp.sync`",
             "gemm_fp8_block_mixed: line 25647 of `gemm_fp8_rows_square_vector_e4m3`: without `bar.warp.sync`",
@@ -195,6 +221,10 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "the registers of these products have been read since the last ones, not written, and the products overwrite them: the emulator takes the reads for done, as they are in the order of the program; the manual asks for the fence nevertheless",
         mutants: &[
+            "gemm_fp8_aligned: line 5909 of `gemm_fp8_reduction_vector_aligned_e4m3`: without `wgmma.fence.sync.aligned`",
+            "gemm_fp8_aligned: line 6789 of `gemm_fp8_reduction_vector_aligned_e4m3`: without `wgmma.fence.sync.aligned`",
+            "gemm_fp8_aligned: line 13493 of `gemm_fp8_reduction_vector_aligned_e5m2`: without `wgmma.fence.sync.aligned`",
+            "gemm_fp8_aligned: line 14373 of `gemm_fp8_reduction_vector_aligned_e5m2`: without `wgmma.fence.sync.aligned`",
             "gemm_fp8_block: line 1589 of `gemm_fp8_reduction_vector_vector_e4m3`: without `wgmma.fence.sync.aligned`",
             "gemm_fp8_block: line 8045 of `gemm_fp8_reduction_vector_vector_e5m2`: without `wgmma.fence.sync.aligned`",
             "gemm_fp8_block: line 14452 of `gemm_fp8_rows_vector_square_e4m3`: without `wgmma.fence.sync.aligned`",
@@ -216,6 +246,8 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "a prefetch for more columns than the tile has, inside the row: a hint, the results are the same",
         mutants: &[
+            "gemm_fp8_aligned: line 12495 of `gemm_fp8_reduction_vector_aligned_e4m3`: `min.u32` takes its first operand",
+            "gemm_fp8_aligned: line 20079 of `gemm_fp8_reduction_vector_aligned_e5m2`: `min.u32` takes its first operand",
             "gemm_fp8_block: line 567 of `gemm_fp8_reduction_vector_vector_e4m3`: `min.u32` takes its first operand",
             "gemm_fp8_block: line 7023 of `gemm_fp8_reduction_vector_vector_e5m2`: `min.u32` takes its first operand",
             "gemm_fp8_block: line 13356 of `gemm_fp8_rows_vector_square_e4m3`: `min.u32` takes its first operand",
@@ -241,6 +273,10 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "a prefetch of rows behind the group's last, or of those of a tile that is none: a hint, which may name what is not allocated; the results are the same",
         mutants: &[
+            "gemm_fp8_aligned: line 12490 of `gemm_fp8_reduction_vector_aligned_e4m3`: `min.u32` takes its first operand",
+            "gemm_fp8_aligned: line 12492 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.ge.u32` is always false",
+            "gemm_fp8_aligned: line 20074 of `gemm_fp8_reduction_vector_aligned_e5m2`: `min.u32` takes its first operand",
+            "gemm_fp8_aligned: line 20076 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.ge.u32` is always false",
             "gemm_fp8_block: line 562 of `gemm_fp8_reduction_vector_vector_e4m3`: `min.u32` takes its first operand",
             "gemm_fp8_block: line 564 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.ge.u32` is always false",
             "gemm_fp8_block: line 7018 of `gemm_fp8_reduction_vector_vector_e5m2`: `min.u32` takes its first operand",
@@ -286,6 +322,10 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "whether a tile, or the half of a warpgroup, begins outside of the output: the scheduler gives out none that does, and the branch before has excluded the half",
         mutants: &[
+            "gemm_fp8_aligned: line 7626 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.ge.u32` is always false",
+            "gemm_fp8_aligned: line 9129 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.le.u32` is always false",
+            "gemm_fp8_aligned: line 15210 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.ge.u32` is always false",
+            "gemm_fp8_aligned: line 16713 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.le.u32` is always false",
             "gemm_fp8_tensor: line 13664 of `gemm_fp8_reduction_tensor_fast_e4m3`: `setp.ge.u32` is always false",
             "gemm_fp8_tensor: line 15508 of `gemm_fp8_reduction_tensor_fast_e4m3`: `setp.ge.u32` is always false",
             "gemm_fp8_tensor: line 19688 of `gemm_fp8_reduction_tensor_fast_e5m2`: `setp.ge.u32` is always false",
@@ -315,6 +355,10 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "threads then store a box that the copy engine could store: the same elements",
         mutants: &[
+            "gemm_fp8_aligned: line 11884 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.le.u32` is always false",
+            "gemm_fp8_aligned: line 11958 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.le.u32` is always false",
+            "gemm_fp8_aligned: line 19468 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.le.u32` is always false",
+            "gemm_fp8_aligned: line 19542 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.le.u32` is always false",
             "gemm_fp8_block: line 6266 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.le.u32` is always false",
             "gemm_fp8_block: line 6340 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.le.u32` is always false",
             "gemm_fp8_block: line 12722 of `gemm_fp8_reduction_vector_vector_e5m2`: `setp.le.u32` is always false",
@@ -360,6 +404,14 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "a copy to columns that the output does not have: the copy engine leaves them out",
         mutants: &[
+            "gemm_fp8_aligned: line 11932 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 11941 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 12005 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 12014 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 19516 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 19525 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 19589 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 19598 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.lt.u32` is always true",
             "gemm_fp8_block: line 6314 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.gt.u32` is always true",
             "gemm_fp8_block: line 6323 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.lt.u32` is always true",
             "gemm_fp8_block: line 6387 of `gemm_fp8_reduction_vector_vector_e4m3`: `setp.gt.u32` is always true",
@@ -453,6 +505,16 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
     Survivors {
         reason: "the left operand of the last of three stages ends below 128 KiB, which one bit less still reaches",
         mutants: &[
+            "gemm_fp8_aligned: line 5674 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 5896 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 6427 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 6431 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 6776 of `gemm_fp8_reduction_vector_aligned_e4m3`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 13258 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 13480 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 14011 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 14015 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bfe.u32` with 0xd for 0xe",
+            "gemm_fp8_aligned: line 14360 of `gemm_fp8_reduction_vector_aligned_e5m2`: `bfe.u32` with 0xd for 0xe",
             "gemm_fp8_block: line 1576 of `gemm_fp8_reduction_vector_vector_e4m3`: `bfe.u32` with 0xd for 0xe",
             "gemm_fp8_block: line 8032 of `gemm_fp8_reduction_vector_vector_e5m2`: `bfe.u32` with 0xd for 0xe",
             "gemm_fp8_block: line 14439 of `gemm_fp8_rows_vector_square_e4m3`: `bfe.u32` with 0xd for 0xe",
@@ -469,6 +531,59 @@ pub const FP8_PRODUCTS: &[Survivors] = &[
             "gemm_fp8_tensor: line 7755 of `gemm_fp8_reduction_tensor_e5m2`: `bfe.u32` with 0xd for 0xe",
             "gemm_fp8_tensor: line 25844 of `gemm_fp8_rows_tensor_e4m3`: `bfe.u32` with 0xd for 0xe",
             "gemm_fp8_tensor: line 30379 of `gemm_fp8_rows_tensor_e5m2`: `bfe.u32` with 0xd for 0xe",
+        ],
+    },
+    Survivors {
+        reason: "a tile's half is then taken for one with factors, and added up the longer way to the same bits",
+        mutants: &[
+            "gemm_fp8_aligned: line 12245 of `gemm_fp8_reduction_vector_aligned_e4m3`: `min.u32` takes its first operand",
+            "gemm_fp8_aligned: line 12246 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.ge.u32` is always false",
+            "gemm_fp8_aligned: line 19829 of `gemm_fp8_reduction_vector_aligned_e5m2`: `min.u32` takes its first operand",
+            "gemm_fp8_aligned: line 19830 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.ge.u32` is always false",
+        ],
+    },
+    Survivors {
+        reason: "in a tile without stages the lane that gives the stage back is the one that has read the task, for all",
+        mutants: &[
+            "gemm_fp8_aligned: line 5295 of `gemm_fp8_reduction_vector_aligned_e4m3`: without `bar.warp.sync`",
+            "gemm_fp8_aligned: line 12879 of `gemm_fp8_reduction_vector_aligned_e5m2`: without `bar.warp.sync`",
+        ],
+    },
+    Survivors {
+        reason: "the warp ends here: the lane that waits for the copies keeps the block, and its shared memory, alive",
+        mutants: &[
+            "gemm_fp8_aligned: line 12036 of `gemm_fp8_reduction_vector_aligned_e4m3`: without `bar.warp.sync`",
+            "gemm_fp8_aligned: line 19620 of `gemm_fp8_reduction_vector_aligned_e5m2`: without `bar.warp.sync`",
+        ],
+    },
+    Survivors {
+        reason: "bias, which the library adds in fprop alone, and never with these kernels",
+        mutants: &[
+            "gemm_fp8_aligned: line 9881 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 9913 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 9945 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 9998 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 10018 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 10038 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 10077 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 10095 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 10113 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17465 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17497 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17529 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17582 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17602 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17622 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17661 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17679 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 17697 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
+        ],
+    },
+    Survivors {
+        reason: "what lies behind a row's last columns is then loaded, of the next row or of whatever follows the last, and not stored: only where memory ends there it would be an error",
+        mutants: &[
+            "gemm_fp8_aligned: line 9229 of `gemm_fp8_reduction_vector_aligned_e4m3`: `setp.gt.u32` is always true",
+            "gemm_fp8_aligned: line 16813 of `gemm_fp8_reduction_vector_aligned_e5m2`: `setp.gt.u32` is always true",
         ],
     },
 ];

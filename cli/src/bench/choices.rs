@@ -1,6 +1,7 @@
 //! What flags choose from.
 
 use clap::ValueEnum;
+use grouped_linear::plan::KernelChoice;
 
 use super::model::kernel::{Kernel, Numbers};
 use super::model::machine::{MACHINES, Machine};
@@ -24,6 +25,13 @@ impl MachineChoice {
             Self::B200 => b200,
         }
     }
+}
+
+/// Value of `--kernel`: a kernel's name.
+pub fn kernel(text: &str) -> Result<KernelChoice, String> {
+    let named = |choice: &KernelChoice| choice.name() == text;
+    let names = KernelChoice::ALL.map(KernelChoice::name).join(", ");
+    KernelChoice::ALL.into_iter().find(named).ok_or_else(|| format!("there are {names}"))
 }
 
 /// Value of `--pass`.

@@ -13,8 +13,8 @@ mod suite;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
-pub use self::choices::RecipeChoice;
 use self::choices::{MachineChoice, PassChoice, TileChoice};
+pub use self::choices::{RecipeChoice, kernel};
 use self::suite::{OwnShape, SEED, Shape};
 
 /// Flags of `bench`.

@@ -12,7 +12,7 @@ use grouped_linear::recipe::{
 };
 use grouped_linear::{Arch, DType, Device, Recipe};
 
-use crate::bench::RecipeChoice;
+use crate::bench::{RecipeChoice, kernel};
 
 /// Flags of `info --plan`.
 #[derive(Args, Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct PlanArgs {
     /// Type of the result: f32, f16 or bf16. Of FP32 operands it is f32.
     #[arg(long, requires = "plan")]
     output: Option<Output>,
-    /// The kernel, by name: auto, simt, block, narrow or pair.
+    /// The kernel, by name: auto, simt, block, narrow, pair or aligned.
     #[arg(long, default_value = "auto", value_parser = kernel, requires = "plan")]
     kernel: KernelChoice,
     /// For which device: cpu, cuda:0, emulated:sm_90a, emulated:sm_100a, or sm_90a or sm_100a for a GPU
@@ -98,12 +98,6 @@ impl FromStr for Operands {
             },
         }
     }
-}
-
-fn kernel(text: &str) -> Result<KernelChoice, String> {
-    let named = |choice: &KernelChoice| choice.name() == text;
-    let names = KernelChoice::ALL.map(KernelChoice::name).join(", ");
-    KernelChoice::ALL.into_iter().find(named).ok_or_else(|| format!("there are {names}"))
 }
 
 /// Value of `--target`.

@@ -56,8 +56,8 @@ const SM90_ALIGNED: u32 = SM90_SQUARES;
 const SM90_COPIED: u64 = 20;
 /// Clocks of all of them for one launch more and the latencies of a short kernel, 10 µs.
 const SM90_LAUNCH: u64 = 2_000_000;
-/// What a tile of aligned blocks takes more with 16 bits: it asks how many stages have no factors, and its
-/// sums are multiplied by the scales of columns. Fitted, as the next is, to what was faster with 4, 8, 16
+/// What a tile of aligned blocks takes more with 16 bits: whether its halves have factors is looked up, and
+/// its sums are multiplied by the scales of columns. Fitted, as the next is, to what was faster with 4, 8, 16
 /// and 32 stages (docs/performance.md).
 const SM90_ALIGNED_END: u32 = 3000;
 /// The same with 32 bits.

@@ -6,7 +6,7 @@ use ptx_std::convert::fma;
 use ptx_std::memory::{
     load_constant_f32, load_constant_u32_if, load_shared_f32, load_shared_f32x2,
 };
-use ptx_std::thread::{WARP, ballot, shuffle_index};
+use ptx_std::thread::{WARP, ballot, lane_index, shuffle_index};
 use ptx_std::tma::prefetch_map;
 
 use super::product::FP8_DEPTH;
@@ -175,47 +175,44 @@ impl<S: Scales> SharedScale<S> {
     }
 }
 
-/// How many blocks in a row have no factors, of a warpgroup's 128 lines:
-/// [`AlignArgs::runs`](crate::abi::scaled::AlignArgs::runs), which end with their windows, put together.
-pub struct Runs {
-    /// Elements before the next block's. Each stands for 16 KiB of the operand, so 32 bits are enough.
-    index: u32,
-}
-
-impl Runs {
+/// Which halves of a tile's columns, from `column` on, have no factors in the blocks from `first` to `end`:
+/// a bit for each ([`AlignArgs::runs`](crate::abi::scaled::AlignArgs::runs), which end with their windows,
+/// of one window after the other).
+///
+/// # Safety
+///
+/// `scales` says where the runs of `n` lines stand, for so many blocks; the whole warp calls it together.
+#[inline(always)]
+pub unsafe fn plain_halves(
+    scales: &OperandScales,
+    n: u32,
+    column: u32,
+    [first, end]: [u32; 2],
+) -> u32 {
     /// Blocks of a window, and what a row of runs is a multiple of.
     const WINDOW: u32 = ALIGN_WINDOW / FP8_DEPTH;
+    /// Lanes of a half.
+    const LANES: u32 = WARP / 2;
 
-    /// Those in row `i` from block `j` on.
-    #[inline(always)]
-    pub fn new(scales: &OperandScales, [i, j]: [u32; 2]) -> Self {
-        Self { index: i * scales.layout.pitch as u32 + j }
-    }
-
-    /// How many of the next `blocks` come before the first that has factors, or before more of them than
-    /// the lanes see at once. As many are taken, or, of none, one.
-    ///
-    /// # Safety
-    ///
-    /// The group has so many blocks, at least one, with the scales that `new` got; the whole warp calls it
-    /// together.
-    #[inline(always)]
-    pub unsafe fn take(&mut self, scales: &OperandScales, blocks: u32, lane: u32) -> u32 {
-        // A lane has the next block, the others have the first of the windows after it.
-        let window = self.index / Self::WINDOW + lane;
-        let first = self.index.max(window * Self::WINDOW);
-        let end = self.index + blocks;
-        // SAFETY: handed to the caller.
-        let reached = unsafe {
-            let address = scales.scale_inv + 4 * u64::from(first);
-            let reached = first + load_constant_u32_if(first < end, address);
-            let is_full = reached >= end.min((window + 1) * Self::WINDOW);
-            let full = ballot(is_full).trailing_ones().min(WARP - 1);
-            shuffle_index(reached, full).min(end)
-        };
-        let run = reached - self.index;
-        self.index += run.max(1);
-        run
+    // A lane has every sixteenth window of its half. Rows of runs begin with a window, so places in all
+    // rows together do for blocks; each stands for 16 KiB of the operand, so 32 bits are enough.
+    let lane = lane_index();
+    let column = column + FP8_DEPTH * (lane / LANES);
+    let row = column / FP8_DEPTH * scales.layout.pitch as u32;
+    let [first, end] = [row + first, if column < n { row + end } else { 0 }];
+    let mut place = first.max(first / WINDOW * WINDOW + WINDOW * (lane % LANES));
+    let mut is_plain = true;
+    // SAFETY: handed to the caller.
+    unsafe {
+        while ballot(place < end) != 0 {
+            let address = scales.scale_inv + 4 * u64::from(place);
+            let run = load_constant_u32_if(place < end, address);
+            let next = place / WINDOW * WINDOW + WINDOW;
+            is_plain &= place + run >= end.min(next);
+            place = next + WINDOW * (LANES - 1);
+        }
+        let plain = ballot(is_plain);
+        u32::from(plain as u16 == u16::MAX) | u32::from(plain >> LANES == u16::MAX.into()) << 1
     }
 }
 

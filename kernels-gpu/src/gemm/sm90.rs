@@ -51,7 +51,7 @@ use self::schedule::{Copies, Schedule};
 use self::turns::Turns;
 use super::element::{MatrixElement, Multiply};
 use super::former::prefetch_former;
-use super::scheduler::Scheduler;
+use super::scheduler::{Scheduler, Work};
 use super::shape::{
     A_MAP, B_MAP, CONSUMERS, D_MAP, REGISTERS, ROW_BYTES, TILE_M, TILE_N, WARPGROUP,
 };
@@ -100,6 +100,17 @@ trait Consumer {
 
     /// Columns of a tile.
     const COLUMNS: u32;
+
+    /// What consumers are told of a tile instead of its group's tokens, if they are told something. The
+    /// warp that copies finds it out, together.
+    ///
+    /// # Safety
+    ///
+    /// As [`run`]; the tile is one of the launch's.
+    #[inline(always)]
+    unsafe fn note(_args: &Self::Args, _work: &Work, _first: u32, _stages: u32) -> Option<u32> {
+        None
+    }
 
     /// First row and column, from the tile's on, of a warpgroup's box `index` of FP32 sums ([`lent`]).
     fn lent_box(warpgroup: u32, index: u32) -> [u32; 2];
@@ -170,7 +181,7 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
         if warp < WARPGROUP / 32 {
             release_registers::<COPYING>();
             if warp == 0 {
-                produce::<C, C::Schedule>(gemm, args_address, &table, shared);
+                produce::<C, C::Schedule>(args, args_address, &table, shared);
             }
         } else {
             claim_registers::<MULTIPLYING>();
@@ -191,11 +202,12 @@ fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {
 /// memory lives as long as they do.
 #[inline(always)]
 unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
-    args: &GemmArgs,
+    all_args: &C::Args,
     args_address: u64,
     table: &Table,
     shared: u32,
 ) {
+    let args = C::gemm(all_args);
     // SAFETY: the launcher's contract; the whole warp walks the tiles together, and the ring's
     // barriers say when a stage is free.
     unsafe {
@@ -212,6 +224,7 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
             let (token, tokens) = table.tokens(work.group);
             let first = if S::PADDED { table.padded_offset(work.group) as u32 } else { token };
             let stages = stages::<S>(args, tokens);
+            let note = C::note(all_args, &work, first, stages);
             let (b_map, b_group) = if S::ONE_MAP || args.b_maps == 0 {
                 (args_address + B_MAP, work.group)
             } else {
@@ -222,7 +235,8 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
                     acquire_map(b_map);
                 }
                 ring.empty().wait(ring.parity);
-                Task { work, stages, token: first, tokens }.write(ring.task());
+                Task { work, stages, token: first, tokens: note.unwrap_or(tokens) }
+                    .write(ring.task());
                 if S::RAGGED_REDUCTION && stages == 0 {
                     ring.full().arrive();
                     ring.advance();

@@ -16,7 +16,7 @@ pub struct Task {
     pub stages: u32,
     /// First token of the group, among the padded ones where those are multiplied.
     pub token: u32,
-    /// Tokens of the group.
+    /// Tokens of the group, or what the consumers are told instead.
     pub tokens: u32,
 }
 
@@ -54,6 +54,17 @@ impl Task {
     /// As [`Task::read`]; the whole warp calls it together.
     #[inline(always)]
     pub unsafe fn read_for_warp(address: u32) -> Option<Self> {
+        // SAFETY: handed to the caller.
+        unsafe {
+            let [stages, group, row, column, token, tokens] = Self::words_for_warp(address);
+            let task = Self { work: Work { group, row, column }, stages, token, tokens };
+            (stages != Self::END.stages).then_some(task)
+        }
+    }
+
+    /// The words of the task at `address`, in their order there, read by the first lane for all.
+    #[inline(always)]
+    unsafe fn words_for_warp(address: u32) -> [u32; 6] {
         let (mut first, mut last) = ([0; 4], 0);
         // SAFETY: handed to the caller.
         unsafe {
@@ -64,9 +75,27 @@ impl Task {
             let [stages, group, row, column] = first.map(|word| shuffle_index(word, 0));
             let [token, tokens] = [last as u32, (last >> 32) as u32];
             let (token, tokens) = (shuffle_index(token, 0), shuffle_index(tokens, 0));
-            let task = Self { work: Work { group, row, column }, stages, token, tokens };
-            (stages != Self::END.stages).then_some(task)
+            [stages, group, row, column, token, tokens]
         }
+    }
+
+    /// The same, which [is the end](Self::is_end) if there is no more. Of an option the former task's words
+    /// stay in registers beside the next one's.
+    ///
+    /// # Safety
+    ///
+    /// As [`Task::read_for_warp`].
+    #[inline(always)]
+    pub unsafe fn read_marked_for_warp(address: u32) -> Self {
+        // SAFETY: handed to the caller.
+        let [stages, group, row, column, token, tokens] = unsafe { Self::words_for_warp(address) };
+        Self { work: Work { group, row, column }, stages, token, tokens }
+    }
+
+    /// Whether it says that no task follows.
+    #[inline(always)]
+    pub fn is_end(&self) -> bool {
+        self.stages == Self::END.stages
     }
 
     /// The task at `address`, if there is one more.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use grouped_linear::plan::KernelChoice;
 
 use super::conductor::{Order, Turns};
 use super::peer::SCRIPT;
 use super::record::{Quantity, Rest, Settings};
 use super::task::{Level, Pace};
+use crate::bench::choices;
 
 /// What is measured, how often, with which rests, and beside whom.
 #[derive(Args, Clone, Debug)]
@@ -40,6 +42,10 @@ pub struct MeasureArgs {
     /// Calls of which host time is the mean; fewer, 5 at least, where these take the GPU over 20 ms.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
     host_calls: u32,
+    /// The kernel of products, by name, in layers of all: auto, simt, block, narrow, pair or aligned. What
+    /// it does not do is refused.
+    #[arg(long, default_value = "auto", value_parser = choices::kernel, conflicts_with = "model")]
+    pub kernel: KernelChoice,
     /// Write what was measured to this file, as JSON.
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     pub out: Option<PathBuf>,
@@ -99,6 +105,7 @@ impl MeasureArgs {
             in_a_row: self.r#loop,
             turns: !self.one_by_one,
             host_calls: self.host_calls,
+            kernel: (self.kernel != KernelChoice::Auto).then(|| self.kernel.name().to_owned()),
             peer_rest: (!self.no_peer && self.pause > 0).then_some(self.peer_rest),
             peer_script: self.peer.as_ref().map(|script| {
                 script.file_name().unwrap_or_default().to_string_lossy().into_owned()

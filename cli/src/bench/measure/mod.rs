@@ -54,7 +54,8 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         "`bench` measures on a GPU, and there is none that can be used (`bench --model` predicts \
          without one)",
     )?;
-    let mut ours = Ours::new(&device, args.seed, &recipes, FLUSH_BYTES)?;
+    let kernel = args.measure.kernel;
+    let mut ours = Ours::new(&device, args.seed, &recipes, FLUSH_BYTES)?.with_kernel(kernel);
     let (mut peer, about) = match args.measure.no_peer {
         true => (None, None),
         false => {
@@ -213,6 +214,9 @@ fn print_heading(record: &Record) {
         settings.rounds,
         settings.seed
     );
+    if let Some(kernel) = &settings.kernel {
+        println!("products by the kernel {kernel}");
+    }
     if let Some(about) = peer {
         for (name, version) in &about.versions {
             println!("{name} {version}");

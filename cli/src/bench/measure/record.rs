@@ -76,6 +76,9 @@ pub struct Settings {
     pub turns: bool,
     /// Calls of which host time is the mean, at most.
     pub host_calls: u32,
+    /// The kernel of products that was asked for; `None`: the library chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Who waits in a peer's rest; `None` without a rest or a peer.
     pub peer_rest: Option<Rest>,
     /// File name of another peer's script; `None`: the project's own, or no peer.
@@ -115,7 +118,7 @@ pub enum Quantity {
     Gpu,
     /// Microseconds that a call takes of the host, while the GPU is busy.
     Host,
-    /// Microseconds of kernels of ours alone: of a product the one that multiplies, of a quantizer all
+    /// Microseconds of kernels of ours alone: of a product those that multiply and align, of a quantizer all
     /// but its set-up; of peers and of a copy, of whole calls.
     Kernel,
 }

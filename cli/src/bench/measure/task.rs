@@ -189,8 +189,8 @@ pub struct Wanted<'a> {
 pub enum Level {
     /// Products and quantizers of operands that are ready, as whole operations with their set-up.
     Product,
-    /// Kernels alone, without set-up: of products the one that multiplies, beside peers' whole calls; of
-    /// quantizers all, beside a copy of as many bytes.
+    /// Kernels alone, without set-up: of products those that multiply and align, beside peers' whole calls;
+    /// of quantizers all, beside a copy of as many bytes.
     Kernel,
     /// A layer's forward.
     Forward,

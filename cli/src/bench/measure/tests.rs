@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser as _, ValueEnum as _};
+use grouped_linear::plan::KernelChoice;
 use grouped_linear::{Arch, Device};
 
 use super::conductor::{self, Order, Outcome, Side, Turns};
@@ -111,6 +112,33 @@ fn an_emulated_gpu_can_be_an_engine() {
         let checks = outcome.checks.iter();
         let replays = checks.filter(|check| check.name.ends_with(" replay")).count();
         assert_eq!(2 * replays, if case.replay { outcome.checks.len() } else { 0 });
+    }
+}
+
+/// A kernel that was asked for multiplies what it can, and refuses the rest with a reason.
+#[test]
+fn a_kernel_can_be_asked_for() {
+    let device = Device::emulated(Arch::Sm90a).unwrap();
+    let shape = shape("3,40,128,64,33:0:7");
+    for (kernel, pass, section, timed) in [
+        (KernelChoice::Aligned, Pass::Wgrad, Section::Fp8, &["fp8-block"][..]),
+        (KernelChoice::Aligned, Pass::Fprop, Section::Fp8, &[]),
+        (KernelChoice::Simt, Pass::Accumulate, Section::Bf16, &["bf16"]),
+        (KernelChoice::Pair, Pass::Dgrad, Section::Bf16, &[]),
+    ] {
+        let mut ours = Ours::new(&device, 5, &ALL, 0).unwrap().with_kernel(kernel);
+        assert_eq!(ours.prepare(section, &shape).unwrap(), Answer::Done(()), "{section:?}");
+        let case = CasePlan { task: Task::Product(pass), ..FPROP };
+        let turns = Turns { rounds: 1, warm_up: 0, ..TURNS };
+        let mut sides = [Side { engine: &mut ours, ours: true }];
+        let outcome = conductor::run(&mut sides, case, turns)
+            .unwrap_or_else(|error| panic!("{kernel:?} {pass:?}: {error:#}"));
+        let names: Vec<_> = outcome.times.iter().map(|times| times.name.as_str()).collect();
+        assert_eq!(names, timed, "{kernel:?} {pass:?}");
+        assert!(!outcome.refused.is_empty() || section == Section::Bf16 && !timed.is_empty());
+        for refusal in &outcome.refused {
+            assert!(refusal.reason.contains("was asked for"), "{refusal:?}");
+        }
     }
 }
 

@@ -57,6 +57,8 @@ pub enum DrawnScales {
     Near,
     /// One [`LineScales`] after the other.
     Mixed,
+    /// As `Near`, but as `Low` in the last block of every second 128 lines.
+    Late,
 }
 
 /// What scales the blocks of a line have.
@@ -78,11 +80,13 @@ pub enum LineScales {
     Ones,
     /// A power of two that is out of range among others.
     Tiny,
+    /// 2⁻⁷ and 2⁻¹⁶: too far from each other for one scale, each in range.
+    Low,
 }
 
 impl LineScales {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Any,
         Self::Near,
         Self::Far,
@@ -91,6 +95,7 @@ impl LineScales {
         Self::SmallCodes,
         Self::Ones,
         Self::Tiny,
+        Self::Low,
     ];
 
     /// A block's scale, what its codes are multiplied by, and the largest of these, from a random number
@@ -113,6 +118,7 @@ impl LineScales {
             Self::SmallCodes => (near, 1.0 / 64.0),
             Self::Ones => (if coin { 1.0 } else { 0.25 }, 1.0),
             Self::Tiny => (if coin { power(61) } else { power(7) }, 1.0),
+            Self::Low => (if coin { power(16) } else { power(7) }, 1.0),
         }
     }
 }
@@ -263,6 +269,13 @@ fn aligned_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     let kernel = KernelChoice::Aligned;
     let plain = ProductCase { a, b, kernel, tail: 13, ..*none };
     let plain = ProductCase { in_features: 272, out_features: 144, ..plain };
+    // Factors in the last group alone, in one half of a tile's columns, and behind the sixteen windows
+    // that are looked at in one go.
+    let late = ProductCase { scales: DrawnScales::Late, ..plain };
+    let halves = RowPattern::Listed(&[300, 9, 0, 784]);
+    cases.push(ProductCase { rows: halves, in_features: 400, ..late });
+    let windows = RowPattern::Listed(&[1100, 16_400]);
+    cases.push(ProductCase { rows: windows, in_features: 16, out_features: 16, ..late });
     for scales in [DrawnScales::Any, DrawnScales::Near, DrawnScales::Mixed] {
         let plain = ProductCase { scales, ..plain };
         // A group of more blocks than a window, groups that share one, and one in two windows.

@@ -120,6 +120,20 @@ impl<R: Rooms> Ring<R> {
         }
     }
 
+    /// The same, with an end mark.
+    ///
+    /// # Safety
+    ///
+    /// As [`Ring::next_task`].
+    #[inline(always)]
+    pub unsafe fn next_marked_task(&self) -> Task {
+        // SAFETY: as above.
+        unsafe {
+            self.full().wait(self.parity);
+            Task::read_marked_for_warp(self.task())
+        }
+    }
+
     /// The barrier that says that the stage has been filled.
     #[inline(always)]
     pub fn full(&self) -> Barrier {

@@ -4,6 +4,7 @@ use anyhow::Result;
 use grouped_linear::functional::{
     DgradArgs, FpropArgs, GemmOptions, WgradArgs, dgrad, fprop, wgrad,
 };
+use grouped_linear::plan::KernelChoice;
 use grouped_linear::recipe::{
     BlockScaling, BlockShape, CurrentScaling, Mxfp8Scaling, Nvfp4Scaling,
 };
@@ -29,6 +30,7 @@ pub struct Layers {
     base: Base,
     layer: GroupedLinear,
     kind: LayerKind,
+    kernel: KernelChoice,
     recipe: Option<LayerRecipe>,
     with_bf16: bool,
     y: Tensor,
@@ -46,6 +48,7 @@ impl Layers {
         stream: &Stream,
         base: Base,
         kind: LayerKind,
+        kernel: KernelChoice,
         with_bf16: bool,
     ) -> grouped_linear::Result<Self> {
         let layer = GroupedLinear::new(stream, base.config(), base.w.clone(), None)?;
@@ -70,7 +73,7 @@ impl Layers {
             }
         };
         let y = Tensor::zeros(stream, &[base.rows(), base.n()], DType::Bf16)?;
-        Ok(Self { base, layer, kind, recipe, with_bf16, y, backward: None })
+        Ok(Self { base, layer, kind, kernel, recipe, with_bf16, y, backward: None })
     }
 
     fn layer(
@@ -81,7 +84,8 @@ impl Layers {
     ) -> grouped_linear::Result<()> {
         let Base { x, splits, dy, .. } = &self.base;
         let recipe = self.recipe.as_ref().filter(|_| contender == self.kind.name());
-        let options = ForwardOptions { recipe, ..ForwardOptions::default() };
+        let kernel = self.kernel;
+        let options = ForwardOptions { recipe, kernel, ..ForwardOptions::default() };
         let saved = self.layer.forward_into(stream, x, splits, options, &mut self.y)?;
         match (task, &mut self.backward) {
             (Task::Forward, _) => Ok(()),
@@ -100,7 +104,7 @@ impl Layers {
     fn products(&mut self, stream: &Stream) -> grouped_linear::Result<()> {
         let Base { splits, x, dy, w: weights, .. } = &self.base;
         let Some(Gradients { dx, dw }) = &mut self.backward else { return Err(not_open()) };
-        let options = GemmOptions::default();
+        let options = GemmOptions { kernel: self.kernel, ..GemmOptions::default() };
         let (bias, bias_row_scales) = (None, None);
         let args = FpropArgs { x, weights, splits, bias, bias_row_scales, options };
         fprop(stream, &args, &mut self.y)?;

@@ -12,7 +12,7 @@ mod quantizers;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use grouped_linear::plan::Role;
+use grouped_linear::plan::{KernelChoice, Role};
 use grouped_linear::{DType, Device, Error, Graph, KernelTime, Stream, Tensor};
 
 use self::base::{Base, Data};
@@ -64,6 +64,7 @@ pub struct Ours {
     /// Those of the task that have been replayed.
     graphs: Vec<Recorded>,
     recipes: Vec<RecipeChoice>,
+    kernel: KernelChoice,
 }
 
 /// A contender's graph.
@@ -88,7 +89,13 @@ impl Ours {
         };
         let (data, recipes) = (Data::new(seed), recipes.to_vec());
         let (base, work, task, graphs) = (None, None, None, Vec::new());
-        Ok(Self { stream, flush, data, base, work, task, graphs, recipes })
+        let kernel = KernelChoice::Auto;
+        Ok(Self { stream, flush, data, base, work, task, graphs, recipes, kernel })
+    }
+
+    /// The same with another kernel of products than the library's choice.
+    pub fn with_kernel(self, kernel: KernelChoice) -> Self {
+        Self { kernel, ..self }
     }
 
     fn build(&mut self, section: Section, shape: &Shape) -> Result<Box<dyn Work>, Error> {
@@ -97,7 +104,7 @@ impl Ours {
                 self.base = None; // it takes no part
                 Ok(Box::new(copy::Copy::new(&self.stream, Task::Copy.bytes(shape))?))
             }
-            Section::Bf16 => Ok(Box::new(products::Bf16::new(self.base(shape)?))),
+            Section::Bf16 => Ok(Box::new(products::Bf16::new(self.base(shape)?, self.kernel))),
             Section::Fp8 => self.quantized(shape, quantized::FP8),
             Section::Mxfp8 => self.quantized(shape, quantized::MXFP8),
             Section::Nvfp4 => self.quantized(shape, quantized::NVFP4),
@@ -105,14 +112,20 @@ impl Ours {
             Section::Layer(kind) => {
                 let (base, with_bf16) =
                     (self.base(shape)?, self.recipes.contains(&RecipeChoice::Bf16));
-                Ok(Box::new(layers::Layers::new(&self.stream, base, kind, with_bf16)?))
+                Ok(Box::new(layers::Layers::new(&self.stream, base, kind, self.kernel, with_bf16)?))
             }
         }
     }
 
     fn quantized(&mut self, shape: &Shape, sets: Sets) -> Result<Box<dyn Work>, Error> {
         let base = self.base(shape)?;
-        Ok(Box::new(quantized::Quantized::new(&self.stream, base, sets, &self.recipes)?))
+        Ok(Box::new(quantized::Quantized::new(
+            &self.stream,
+            base,
+            sets,
+            &self.recipes,
+            self.kernel,
+        )?))
     }
 
     /// The shape's operands, those of the section before if it had the same shape.
@@ -131,7 +144,7 @@ impl Ours {
     pub fn warm(&mut self, time: Duration) -> Result<()> {
         let (shape, task) = (Shape::unnamed(vec![8192], 8192, 8192), Task::Product(Pass::Fprop));
         let base = Base::new(&self.stream, &mut self.data, &shape)?;
-        let mut work = products::Bf16::new(base);
+        let mut work = products::Bf16::new(base, KernelChoice::Auto);
         work.open(&self.stream, task)?;
         let start = Instant::now();
         while start.elapsed() < time {

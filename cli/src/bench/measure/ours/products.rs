@@ -4,6 +4,7 @@ use anyhow::Result;
 use grouped_linear::functional::{
     DgradArgs, FpropArgs, GemmOptions, WgradArgs, dgrad, fprop, wgrad,
 };
+use grouped_linear::plan::KernelChoice;
 use grouped_linear::{DType, Error, Factor, GroupedTensor, Stream, Tensor};
 
 use super::Work;
@@ -84,18 +85,19 @@ pub fn packed(gradients: &GroupedTensor) -> grouped_linear::Result<&Tensor> {
 /// Products in BF16.
 pub struct Bf16 {
     base: Base,
+    kernel: KernelChoice,
     results: Results,
 }
 
 impl Bf16 {
     /// Over operands of a shape.
-    pub fn new(base: Base) -> Self {
-        Self { base, results: Results::None }
+    pub fn new(base: Base, kernel: KernelChoice) -> Self {
+        Self { base, kernel, results: Results::None }
     }
 
     fn product(&mut self, stream: &Stream, pass: Pass) -> grouped_linear::Result<()> {
         let Base { splits, x, dy, w: weights, .. } = &self.base;
-        let options = GemmOptions::default();
+        let options = GemmOptions { kernel: self.kernel, ..GemmOptions::default() };
         match (pass, &mut self.results) {
             (Pass::Fprop, Results::Rows(y)) => {
                 let (bias, bias_row_scales) = (None, None);
@@ -205,7 +207,7 @@ mod tests {
         let mut ours = Ours::new(&Device::cpu(), 5, &[RecipeChoice::Bf16], 0).unwrap();
         ours.prepare(Section::Bf16, &shape).unwrap();
         if let Some(left_alone) = left_alone {
-            let products = Bf16::new(ours.base.clone().unwrap());
+            let products = Bf16::new(ours.base.clone().unwrap(), KernelChoice::Auto);
             ours.work = Some(Box::new(Lazy { products, left_alone }));
         }
         let call = Call {

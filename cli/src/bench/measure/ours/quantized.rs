@@ -8,6 +8,7 @@ use grouped_linear::functional::{
     QuantizedGemmOptions, QuantizedWgradArgs, dequantize, quantize, quantized_dgrad,
     quantized_fprop, quantized_wgrad,
 };
+use grouped_linear::plan::KernelChoice;
 use grouped_linear::recipe::{
     Accumulation, BlockScaling, CurrentScaling, Mxfp8Scaling, Nvfp4Scaling, Role, Transform,
 };
@@ -62,6 +63,7 @@ fn nvfp4() -> Recipe {
 pub struct Quantized {
     base: Base,
     sets: Vec<Set>,
+    kernel: KernelChoice,
     results: Results,
 }
 
@@ -81,6 +83,7 @@ impl Quantized {
         base: Base,
         all: Sets,
         wanted: &[RecipeChoice],
+        kernel: KernelChoice,
     ) -> grouped_linear::Result<Self> {
         let mut sets = Vec::new();
         for (recipe, contenders) in all {
@@ -90,7 +93,7 @@ impl Quantized {
                 sets.push(Set::new(stream, &base, recipe(), recipes)?);
             }
         }
-        Ok(Self { base, sets, results: Results::None })
+        Ok(Self { base, sets, kernel, results: Results::None })
     }
 
     fn set(&self, contender: &str) -> grouped_linear::Result<(&Set, RecipeChoice)> {
@@ -116,7 +119,9 @@ impl Quantized {
             RecipeChoice::Fp8Fast => Accumulation::Fast,
             _ => Accumulation::Promoted,
         };
-        let options = QuantizedGemmOptions { accumulation, ..QuantizedGemmOptions::default() };
+        let kernel = self.kernel;
+        let options =
+            QuantizedGemmOptions { accumulation, kernel, ..QuantizedGemmOptions::default() };
         let splits = &self.base.splits;
         match (pass, &mut self.results) {
             (Pass::Fprop, Results::Rows(y)) => {

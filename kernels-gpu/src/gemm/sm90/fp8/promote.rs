@@ -13,9 +13,10 @@
 //! ahead from them, and the thread that copies has 24.
 //!
 //! Aligned vectors of the right operand ([`Aligned`](crate::gemm::scales::Aligned)) have a scale that is
-//! the column's, so it is left for the end of the tile, and stages whose columns have no factors are
-//! added up with the rows' scales alone: half of the instructions, and no loads. How many such stages
-//! follow each other is asked once for all of them: a question in each held the products up.
+//! the column's, so it is left for the end of the tile, and where no column has factors the stages are
+//! added up with the rows' scales alone: half of the instructions, and no loads. Whether any has is found
+//! out for a tile at a time, by the warp that copies ([`plain_halves`]): a question in each stage held the
+//! products up.
 //!
 //! The numbers: products are summed by the tensor core, 128 of them; the scales of row and column
 //! are multiplied first, `sum = fma(row_scale · column_scale, products, sum)`.
@@ -33,8 +34,9 @@ use crate::abi::GemmArgs;
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::gemm::element::MultiplyStage;
 use crate::gemm::epilogue::Epilogue;
+use crate::gemm::product::FP8_DEPTH;
 use crate::gemm::scales::{
-    B_SCALES, LineScales, Runs, Scales, SharedScale, Tensor, Vector, first_blocks,
+    B_SCALES, LineScales, Scales, SharedScale, Tensor, Vector, first_blocks, plain_halves,
     promote_fragment, row_scales, skew,
 };
 use crate::gemm::scheduler::Work;
@@ -74,6 +76,18 @@ impl<S: ScaledSchedule, E: MultiplyStage> Consumer for Tall<S, E> {
     }
 
     #[inline(always)]
+    unsafe fn note(args: &ScaledGemmArgs, work: &Work, first: u32, stages: u32) -> Option<u32> {
+        if !S::BScales::ALIGNED {
+            return None;
+        }
+        let first = first / FP8_DEPTH;
+        // SAFETY: handed to the caller.
+        Some(unsafe {
+            plain_halves(&args.b_scales, args.gemm.n, work.column, [first, first + stages])
+        })
+    }
+
+    #[inline(always)]
     fn lent_box(warpgroup: u32, index: u32) -> [u32; 2] {
         [64 * (index % 2), COLUMNS * warpgroup + lent::BOX_COLUMNS * (index / 2)]
     }
@@ -105,7 +119,19 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
         let accumulate = gemm.groups == 0;
         let one = f32::from_bits(1f32.to_bits() | u32::from(accumulate));
 
-        while let Some(Task { work, mut stages, token, .. }) = ring.next_task() {
+        loop {
+            let task = if S::BScales::ALIGNED {
+                ring.next_marked_task()
+            } else {
+                match ring.next_task() {
+                    Some(task) => task,
+                    None => break,
+                }
+            };
+            if S::BScales::ALIGNED && task.is_end() {
+                break;
+            }
+            let Task { work, mut stages, token, tokens: note } = task;
             let column = work.column + COLUMNS * index;
             let [a_first, b_first] =
                 first_blocks(S::RAGGED_REDUCTION, gemm.n, table, &work, column);
@@ -128,29 +154,22 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 ring.advance();
             }
             if S::BScales::ALIGNED {
-                let mut runs = Runs::new(&args.b_scales, b_first);
                 let lanes = Lanes { index, lane, row_offset, accumulate };
-                let mut rest = stages;
+                // One loop in the other, since sums would be in other registers in the second of two,
+                // and moved in every stage.
+                let mut plain = if note >> index & 1 != 0 { stages } else { 0 };
                 while stages != 0 {
-                    if stages == rest {
-                        rest -= runs.take(&args.b_scales, stages, opaque(lane));
-                        if stages == rest {
-                            let a_scale = a_shared.take(&args.a_scales, one);
-                            lanes.stage::<S, Vector, E>(
-                                &mut ring,
-                                upper,
-                                lower,
-                                &mut products,
-                                a_scale,
-                            );
-                            stages -= 1;
-                            rest = stages;
-                            continue;
-                        }
+                    while plain != 0 {
+                        let scale = a_shared.take(&args.a_scales, one);
+                        lanes.stage::<S, Tensor, E>(&mut ring, upper, lower, &mut products, scale);
+                        plain -= 1;
+                        stages -= 1;
                     }
-                    let a_scale = a_shared.take(&args.a_scales, one);
-                    lanes.stage::<S, Tensor, E>(&mut ring, upper, lower, &mut products, a_scale);
-                    stages -= 1;
+                    if stages != 0 {
+                        let scale = a_shared.take(&args.a_scales, one);
+                        lanes.stage::<S, Vector, E>(&mut ring, upper, lower, &mut products, scale);
+                        stages -= 1;
+                    }
                 }
             }
             while stages != 0 {
