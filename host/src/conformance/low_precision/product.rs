@@ -180,14 +180,12 @@ fn draw(
     let mut scales: Vec<f32> = (0..count).map(|_| 0.25 + generator.value().abs()).collect();
     if let (true, [blocks, pitch]) = (kind != DrawnScales::Any, &shapes.scale_inv.shape[..]) {
         let (blocks, pitch) = (*blocks, *pitch);
-        let live: usize = counts.iter().map(|count| count.div_ceil(128)).sum();
+        let live = counts.iter().map(|count| count.div_ceil(128)).sum::<usize>().max(1);
         for line in 0..spec.source.columns() {
             for block in 0..blocks {
                 let own = match kind {
                     DrawnScales::Mixed => LineScales::ALL[line % LineScales::ALL.len()],
-                    DrawnScales::Late if block + 1 == live && line / 128 % 2 == 0 => {
-                        LineScales::Low
-                    }
+                    DrawnScales::Ends if [live - 1, 0][line / 128 % 2] == block => LineScales::Low,
                     _ => LineScales::Near,
                 };
                 let (scale, factor) = own.block(generator.next(), generator.value());

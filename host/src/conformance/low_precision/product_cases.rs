@@ -57,8 +57,8 @@ pub enum DrawnScales {
     Near,
     /// One [`LineScales`] after the other.
     Mixed,
-    /// As `Near`, but as `Low` in the last block of every second 128 lines.
-    Late,
+    /// As `Near`, but as `Low` in the last block of 128 lines, and in the first one of the next 128.
+    Ends,
 }
 
 /// What scales the blocks of a line have.
@@ -269,13 +269,13 @@ fn aligned_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     let kernel = KernelChoice::Aligned;
     let plain = ProductCase { a, b, kernel, tail: 13, ..*none };
     let plain = ProductCase { in_features: 272, out_features: 144, ..plain };
-    // Factors in the last group alone, in one half of a tile's columns, and behind the sixteen windows
-    // that are looked at in one go.
-    let late = ProductCase { scales: DrawnScales::Late, ..plain };
+    // Factors in one half of a tile's columns, in the last group or the first, and in the first or the last
+    // of a group's seventeen windows, sixteen of which are looked at in one go.
+    let ends = ProductCase { scales: DrawnScales::Ends, ..plain };
     let halves = RowPattern::Listed(&[300, 9, 0, 784]);
-    cases.push(ProductCase { rows: halves, in_features: 400, ..late });
-    let windows = RowPattern::Listed(&[1100, 16_400]);
-    cases.push(ProductCase { rows: windows, in_features: 16, out_features: 16, ..late });
+    cases.push(ProductCase { rows: halves, in_features: 400, ..ends });
+    let windows = RowPattern::Listed(&[16_484]);
+    cases.push(ProductCase { rows: windows, in_features: 144, out_features: 16, ..ends });
     for scales in [DrawnScales::Any, DrawnScales::Near, DrawnScales::Mixed] {
         let plain = ProductCase { scales, ..plain };
         // A group of more blocks than a window, groups that share one, and one in two windows.
