@@ -120,21 +120,23 @@ fn an_emulated_gpu_can_be_an_engine() {
 fn a_kernel_can_be_asked_for() {
     let device = Device::emulated(Arch::Sm90a).unwrap();
     let shape = shape("3,40,128,64,33:0:7");
-    for (kernel, pass, section, timed) in [
-        (KernelChoice::Aligned, Pass::Wgrad, Section::Fp8, &["fp8-block"][..]),
-        (KernelChoice::Aligned, Pass::Fprop, Section::Fp8, &[]),
-        (KernelChoice::Simt, Pass::Accumulate, Section::Bf16, &["bf16"]),
-        (KernelChoice::Pair, Pass::Dgrad, Section::Bf16, &[]),
+    let product = Task::Product;
+    for (kernel, task, section, timed) in [
+        (KernelChoice::Aligned, product(Pass::Wgrad), Section::Fp8, &["fp8-block"][..]),
+        (KernelChoice::Aligned, product(Pass::Fprop), Section::Fp8, &[]),
+        (KernelChoice::Simt, product(Pass::Accumulate), Section::Bf16, &["bf16"]),
+        (KernelChoice::Pair, product(Pass::Dgrad), Section::Bf16, &[]),
+        (KernelChoice::Pair, Task::Layer, Section::Layer(LayerKind::Bf16), &[]),
     ] {
         let mut ours = Ours::new(&device, 5, &ALL, 0).unwrap().with_kernel(kernel);
         assert_eq!(ours.prepare(section, &shape).unwrap(), Answer::Done(()), "{section:?}");
-        let case = CasePlan { task: Task::Product(pass), ..FPROP };
+        let case = CasePlan { task, ..FPROP };
         let turns = Turns { rounds: 1, warm_up: 0, ..TURNS };
         let mut sides = [Side { engine: &mut ours, ours: true }];
         let outcome = conductor::run(&mut sides, case, turns)
-            .unwrap_or_else(|error| panic!("{kernel:?} {pass:?}: {error:#}"));
+            .unwrap_or_else(|error| panic!("{kernel:?} {task:?}: {error:#}"));
         let names: Vec<_> = outcome.times.iter().map(|times| times.name.as_str()).collect();
-        assert_eq!(names, timed, "{kernel:?} {pass:?}");
+        assert_eq!(names, timed, "{kernel:?} {task:?}");
         assert!(!outcome.refused.is_empty() || section == Section::Bf16 && !timed.is_empty());
         for refusal in &outcome.refused {
             assert!(refusal.reason.contains("was asked for"), "{refusal:?}");
