@@ -19,7 +19,7 @@ use crate::abi::{CastArgs, DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
 use crate::gemm::element::{Bf16, E4m3, E5m2, F16, F32};
 use crate::gemm::product::{Dgrad, Fprop, Mxfp8, Nvfp4, Reduction, Rows, Wgrad};
 use crate::gemm::scales::{Aligned, Square, Tensor, Vector};
-use crate::quantize::mx::nvfp4::{Columnwise, General, Rowwise, Squares};
+use crate::quantize::mx::nvfp4::General;
 
 ptx_std::declare_shared_memory!();
 

@@ -192,13 +192,24 @@ impl Kernel {
             Role::Align => 3,
             Role::QuantizeMxfp8(ElementType::F32) => 2,
             Role::QuantizeMxfp8(_) => 3,
-            Role::QuantizeNvfp4(Nvfp4Way::Rowwise, _) => 8,
-            Role::QuantizeNvfp4(Nvfp4Way::Columnwise, _) => 4,
+            Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => 7,
             Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
+            Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::Bf16) => 4,
             Role::QuantizeNvfp4(_, ElementType::F32) | Role::Nvfp4TileAmax(ElementType::F32) => 2,
             Role::QuantizeNvfp4(..) => 3,
             Role::Nvfp4TileAmax(_) => 4,
             _ => 1,
+        }
+    }
+
+    /// For how many blocks registers are shared out where the kernel is compiled for `target`: as many as
+    /// a multiprocessor holds, but fewer on Blackwell for NVFP4's lines, which spill there with what seven
+    /// blocks leave.
+    #[inline] // Not emitted on the device.
+    pub fn compiled_for_blocks(&self, target: Target) -> u32 {
+        match (self.role, target) {
+            (Role::QuantizeNvfp4(Nvfp4Way::Lines, _), Target::Sm100a) => 4,
+            _ => self.blocks_per_multiprocessor(),
         }
     }
 
@@ -224,7 +235,7 @@ impl Kernel {
                 | Role::QuantizeFp8Columns(_)
                 | Role::Align
                 | Role::QuantizeMxfp8(_)
-                | Role::QuantizeNvfp4(Nvfp4Way::Rowwise | Nvfp4Way::Columnwise, _)
+                | Role::QuantizeNvfp4(Nvfp4Way::Lines | Nvfp4Way::Squares, _)
         )
     }
 }
@@ -292,19 +303,17 @@ macro_rules! variants {
                 role: Role::Nvfp4GroupAmax, threads: 256, cluster: 1, shared: 64, tile: (1, 1, 1);
             "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_row_amax(Nvfp4RowAmaxArgs) = $crate::quantize::mx::amax::row_amax,
                 role: Role::Nvfp4RowAmax, threads: 256, cluster: 1, shared: 0, tile: (8, 1, 1);
-            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Squares, Bf16>,
+            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run_squares::<Bf16>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
-            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_f16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Squares, F16>,
+            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_f16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run_squares::<F16>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::F16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
-            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_f32(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Squares, F32>,
+            "module-quantize-nvfp4" "quantize_nvfp4" quantize_nvfp4_squares_f32(Nvfp4Args) = $crate::quantize::mx::nvfp4::run_squares::<F32>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::F32), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
             "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_dequantize(MxDequantizeArgs) = $crate::quantize::mx::dequantize::nvfp4,
                 role: Role::DequantizeNvfp4, threads: 256, cluster: 1, shared: 0, tile: (128, 128, 1);
 
-            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_rowwise_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Rowwise, Bf16>,
-                role: Role::QuantizeNvfp4(Nvfp4Way::Rowwise, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
-            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_columnwise_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<Columnwise, Bf16>,
-                role: Role::QuantizeNvfp4(Nvfp4Way::Columnwise, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_lines_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run_lines,
+                role: Role::QuantizeNvfp4(Nvfp4Way::Lines, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
 
             "module-quantize-nvfp4-general" "quantize_nvfp4_general" quantize_nvfp4_general_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<General, Bf16>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::General, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);

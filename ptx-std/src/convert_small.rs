@@ -64,6 +64,25 @@ pub fn max_bf16x2(a: u32, b: u32) -> u32 {
     result
 }
 
+/// The larger magnitude of two packed bfloat16, half by half, with a sign that says nothing: minus where
+/// one of the two is negative; of a number and a NaN it is the number's: `max.xorsign.abs.bf16x2` (PTX
+/// manual, "Half Precision Floating Point Instructions: max").
+#[inline(always)]
+pub fn max_magnitude_bf16x2(a: u32, b: u32) -> u32 {
+    let result: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "max.xorsign.abs.bf16x2 {result}, {a}, {b};",
+            result = out(reg32) result,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
 /// The larger of two packed binary16, half by half; of a number and a NaN it is the number:
 /// `max.f16x2` (PTX manual, "Half Precision Floating Point Instructions: max").
 #[inline(always)]
@@ -173,6 +192,43 @@ pub fn fma_saturated(a: f32, b: f32, c: f32) -> f32 {
             a = in(reg32) a,
             b = in(reg32) b,
             c = in(reg32) c,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
+/// `a · b + c`, rounded once, toward positive infinity: `fma.rp.f32` (PTX manual, "Floating Point
+/// Instructions: fma").
+#[inline(always)]
+pub fn fma_upward(a: f32, b: f32, c: f32) -> f32 {
+    let result: f32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "fma.rp.f32 {result}, {a}, {b}, {c};",
+            result = out(reg32) result,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            c = in(reg32) c,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
+/// The magnitude: `abs.f32` (PTX manual, "Floating Point Instructions: abs"). ptxas makes it part of the
+/// instruction that reads it, which it does not do to the logical operation that the compiler makes of
+/// [`f32::abs`] where a number's bits are asked for, too.
+#[inline(always)]
+pub fn abs(value: f32) -> f32 {
+    let result: f32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "abs.f32 {result}, {value};",
+            result = out(reg32) result,
+            value = in(reg32) value,
             options(pure, nomem, nostack, preserves_flags)
         )
     };

@@ -355,8 +355,7 @@ fn micro(name: &str) -> Vec<QuantizeCase> {
             all
         }
         _ if name.starts_with("quantize_mxfp8") => mxfp8(),
-        _ if name.starts_with("quantize_nvfp4_rowwise") => one_copy(lines(false), [true, false]),
-        _ if name.starts_with("quantize_nvfp4_columnwise") => one_copy(lines(false), [false, true]),
+        _ if name.starts_with("quantize_nvfp4_lines") => lines(false),
         _ if name.starts_with("quantize_nvfp4_squares") => squares(),
         _ if name.starts_with("quantize_nvfp4_general") => general(input),
         "nvfp4_row_amax" => rows(),
@@ -461,12 +460,6 @@ fn lines(general: bool) -> Vec<QuantizeCase> {
         all.retain(|case| case.form == Form::Exact);
     }
     all
-}
-
-/// The same of one copy alone, of which the kernel is.
-fn one_copy(cases: Vec<QuantizeCase>, copies: [bool; 2]) -> Vec<QuantizeCase> {
-    let has_it = |case: &QuantizeCase| case.copies == [true; 2] || case.copies == copies;
-    cases.into_iter().filter(has_it).map(|case| QuantizeCase { copies, ..case }).collect()
 }
 
 fn squares() -> Vec<QuantizeCase> {

@@ -134,7 +134,7 @@ const MODULES: &[(&str, &str, &[&str])] = &[
     (
         "quantize_nvfp4_lines",
         include_str!("../../host/ptx/sm_90a/quantize_nvfp4_lines.ptx"),
-        &["quantize_nvfp4_columnwise_bf16"],
+        &["quantize_nvfp4_lines_bf16"],
     ),
     (
         "quantize_nvfp4_general",

@@ -187,25 +187,22 @@ fn check_on(architecture: Arch, case: &Case) {
         } as u32,
         ..Nvfp4Args::default()
     };
-    let (ways, module): (&[_], _) = match args.way(kind) {
-        Nvfp4Way::Rowwise | Nvfp4Way::Columnwise => {
-            (&["rowwise", "columnwise"], "quantize_nvfp4_lines")
-        }
-        Nvfp4Way::Squares => (&["squares"], "quantize_nvfp4"),
-        Nvfp4Way::General => (&["general"], "quantize_nvfp4_general"),
+    let way = args.way(kind);
+    let (own, module) = match way {
+        Nvfp4Way::Lines => ("lines", "quantize_nvfp4_lines"),
+        Nvfp4Way::Squares => ("squares", "quantize_nvfp4"),
+        Nvfp4Way::General => ("general", "quantize_nvfp4_general"),
     };
     bench.load(module);
-    for way in ways {
-        let none = MxCopy::default();
-        let args = match *way {
-            "rowwise" => Nvfp4Args { columnwise: none, ..args },
-            "columnwise" => Nvfp4Args { rowwise: none, dbias_partial: 0, ..args },
-            _ => args,
-        };
-        // A block more than there are tiles, or so few that they walk.
-        let blocks = if ways.len() == 2 { case.shape.tiles() as u32 + 1 } else { 3 };
-        bench.launch(&format!("quantize_nvfp4_{way}_{name}"), blocks, &args);
-    }
+    let copies_wanted = copies.iter().filter(|copy| copy.is_wanted()).count() as u32;
+    let blocks = match way {
+        // A block more than there are copies of tiles.
+        Nvfp4Way::Lines => case.shape.tiles() as u32 * copies_wanted + 1,
+        Nvfp4Way::Squares => case.shape.tiles() as u32 + 1,
+        // So few that they walk.
+        Nvfp4Way::General => 3,
+    };
+    bench.launch(&format!("quantize_nvfp4_{own}_{name}"), blocks, &args);
     for (i, (copy, want)) in copies.iter().zip(&wants).enumerate() {
         if let Some(want) = want {
             let what = format!("{what} copy {i}");

@@ -176,7 +176,7 @@ pub enum Contents {
     /// Numbers around 1, with rows and columns of other magnitudes.
     Ordinary,
     /// Blocks of zeros, of subnormal numbers, with infinities, NaNs of either sign, the extremes of
-    /// the exponent, and ties.
+    /// the exponent, and ties and their neighbours.
     Edges,
 }
 
@@ -216,7 +216,10 @@ fn edge(rng: &mut Rng, block: usize) -> f32 {
         4 => f32::NAN,
         5 => f32::MAX * rng.unit().abs(),
         6 => 1e-38 * rng.unit().abs(),
-        7 => [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0][(pick >> 20) as usize % 8],
+        7 => {
+            let tie = [0.25_f32, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0][(pick >> 20) as usize % 8];
+            [tie, tie, tie.next_down(), tie.next_up()][(pick >> 24) as usize % 4]
+        }
         8 if one_in(30) => 448.0,
         8 => 449.0 * rng.unit().abs(),
         9 => 1e-30 * rng.unit().abs(),

@@ -1,6 +1,6 @@
 //! Quantization: its problem and its launches.
 
-use grouped_linear_kernels::abi::mx::{MxCopy, Nvfp4Args, Nvfp4Target};
+use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target, Nvfp4Way};
 use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, Progress, ROW_BLOCK};
 use grouped_linear_kernels::abi::{ElementType, GroupTable};
 use grouped_linear_kernels::variants::Role;
@@ -174,19 +174,31 @@ impl QuantizeProblem {
 
     /// Blocks of 128 × 128, of all groups.
     pub(super) fn tiles(&self) -> Result<u64> {
-        let tiles = self.row_blocks() as u64 * self.column_blocks() as u64;
-        if tiles > i32::MAX as u64 {
+        self.countable(self.row_blocks() as u64 * self.column_blocks() as u64)
+    }
+
+    fn countable(&self, blocks: u64) -> Result<u64> {
+        if blocks > i32::MAX as u64 {
             return Err(Error::unsupported(format!(
-                "{tiles} blocks of 128 x 128 were asked for, a launch can count 2^31-1; split the \
+                "{blocks} blocks of 128 x 128 were asked for, a launch can count 2^31-1; split the \
                  tensor"
             )));
         }
-        Ok(tiles)
+        Ok(blocks)
     }
 
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
         let tiles = self.tiles()?;
-        let kernel = walking(self.role(gpu)?, tiles, gpu)?;
+        let role = self.role(gpu)?;
+        let kernel = match role {
+            // A block for each copy of a tile.
+            Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => {
+                let copies = [Direction::Rowwise, Direction::Columnwise];
+                let copies = copies.into_iter().filter(|&copy| self.destination.has(copy)).count();
+                walking(role, self.countable(tiles * copies as u64)?, gpu)?
+            }
+            _ => walking(role, tiles, gpu)?,
+        };
         let reduce = match self.dbias {
             None => None,
             Some(_) => {
@@ -219,14 +231,10 @@ impl QuantizeProblem {
             Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
             Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
             Format::Nvfp4(format) => {
-                let rowwise = self.destination.has(Direction::Rowwise);
                 let args = Nvfp4Args {
                     square: u32::from(format.blocks == BlockShape::Square),
                     row_scaled: u32::from(format.scope == Scope::Row),
                     target: self.nvfp4_target() as u32,
-                    // An address, as far as the choice of a kernel goes. Of both copies it is the
-                    // rowwise one's; the columnwise one's has as many blocks.
-                    rowwise: MxCopy { data: u64::from(rowwise), ..MxCopy::default() },
                     ..Nvfp4Args::default()
                 };
                 Role::QuantizeNvfp4(args.way(element), element)

@@ -1,18 +1,18 @@
 //! MXFP8 and NVFP4: codes with a scale of one byte per block, and exact numbers of them in BF16.
 
 use bytemuck::bytes_of;
+use grouped_linear_kernels::abi::ElementType;
 use grouped_linear_kernels::abi::mx::{
     MXFP8_BLOCK, MxCopy, MxDequantizeArgs, MxSource, Mxfp8Args, NVFP4_BLOCK, Nvfp4Amax, Nvfp4Args,
-    Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs, Nvfp4TileAmaxArgs, SwizzleArgs,
+    Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs, Nvfp4TileAmaxArgs, Nvfp4Way, SwizzleArgs,
 };
-use grouped_linear_kernels::variants::Role;
 
 use super::{Scratch, check_aligned, push_dbias};
 use crate::error::Result;
 use crate::gemm::element;
 use crate::launch::{Launches, mismatch};
 use crate::plan::{
-    DequantizeOperands, GroupedOperand, LaunchPlan, Plan, PlannedKernel, Problem, QuantizeOperands,
+    DequantizeOperands, GroupedOperand, LaunchPlan, Plan, Problem, QuantizeOperands,
     QuantizeProblem, SwizzleOperands,
 };
 use crate::recipe::{BlockShape, Format, Nvfp4Format, Scope, Transform};
@@ -84,9 +84,7 @@ pub(crate) fn prepare(
             };
             if let Some(kernel) = &launch.kernel {
                 let element = problem.element()?;
-                for args in nvfp4_launches(args) {
-                    let role = Role::QuantizeNvfp4(args.way(element), element);
-                    let kernel = PlannedKernel { role, ..*kernel };
+                for args in nvfp4_launches(args, element) {
                     launches.push(kernel.row()?, kernel.grid, bytes_of(&args))?;
                 }
             }
@@ -95,12 +93,12 @@ pub(crate) fn prepare(
     push_dbias(problem, launch, operands, scratch, launches)
 }
 
-/// Copies whose blocks are lines are made one after the other, in BF16 by a kernel for each: measured on
-/// an H200, one launch for both takes 1.1 (codes) to 1.7 times (exact numbers) as long as two, since it is
-/// bound by instructions and not by memory.
-fn nvfp4_launches(args: Nvfp4Args) -> impl Iterator<Item = Nvfp4Args> {
+/// Where one kernel has every way of lines, both copies are made one after the other: measured on an H200,
+/// one launch takes 1.1 (codes) to 1.7 times (exact numbers) as long as two, since it is bound by
+/// instructions and not by memory.
+fn nvfp4_launches(args: Nvfp4Args, element: ElementType) -> impl Iterator<Item = Nvfp4Args> {
     let both = args.rowwise.is_wanted() && args.columnwise.is_wanted();
-    let (first, second) = match both && args.square == 0 {
+    let (first, second) = match both && args.way(element) == Nvfp4Way::General {
         true => (
             Nvfp4Args { columnwise: MxCopy::default(), ..args },
             Some(Nvfp4Args { rowwise: MxCopy::default(), dbias_partial: 0, ..args }),

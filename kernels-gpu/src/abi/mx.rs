@@ -308,14 +308,13 @@ pub enum Nvfp4Target {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Nvfp4Way {
-    /// The rowwise copy of blocks that are lines, mapped to 6, scaled by groups: BF16 alone.
-    Rowwise = 0,
-    /// The columnwise copy of such blocks.
-    Columnwise = 1,
+    /// Blocks that are lines, mapped to 6, scaled by groups: BF16 alone. A block of the launch makes one
+    /// copy of a tile.
+    Lines = 0,
     /// Blocks that are squares, both copies.
-    Squares = 2,
+    Squares = 1,
     /// Blocks that are lines, with all that can be asked for; slower.
-    General = 3,
+    General = 2,
 }
 
 impl Nvfp4Args {
@@ -325,7 +324,7 @@ impl Nvfp4Args {
         if self.square != 0 {
             Nvfp4Way::Squares
         } else if bf16 && self.row_scaled == 0 && self.target == Nvfp4Target::Six as u32 {
-            if self.rowwise.is_wanted() { Nvfp4Way::Rowwise } else { Nvfp4Way::Columnwise }
+            Nvfp4Way::Lines
         } else {
             Nvfp4Way::General
         }

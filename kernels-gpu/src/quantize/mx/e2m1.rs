@@ -1,59 +1,61 @@
 //! FP4: eight numbers to a word of codes, and back.
 //!
 //! Hopper has no conversions to or from E2M1. The magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 of codes 0
-//! to 7 lie on a line of three pieces: the code of `a` is `2a` up to 2, `a + 2` up to 4, `a / 2 +
-//! 4` up to 6. Each piece alone is a multiply-add whose result is kept between 0 and 1, exactly;
-//! below its end the pieces above it are 0, and above its end it is 1. To add the pieces to 2²³ one
-//! after another rounds to integers, ties to even, once: only the piece that the number lies on has
-//! a fraction. So a code takes six multiply-adds and no comparison.
+//! to 7 are half a unit apart up to 2, a unit up to 4, and two units up to 6. Binary32 numbers below
+//! 2²³ are half a unit apart, too, and those above a whole one: a magnitude up to 4 that is added to
+//! 2²³ − 2 is rounded as E2M1 rounds it, ties to even, once, and the bits of the sum count the codes.
+//! What is beyond 4 is brought half as far beyond it first. So a code takes a multiply-add, a minimum
+//! and an addition.
 //!
-//! Blackwell has them, and rounds to nearest with them. Random rounding stays as it is on both: the
+//! Blackwell has such conversions, and rounds to nearest with them. Random rounding stays as it is on both: the
 //! hardware's takes other bits for a number, and adds them where this compares.
 
-use ptx_std::convert::f32_to_bf16x2;
+use ptx_std::convert::{f32_to_bf16x2, fma};
 #[cfg(not(feature = "sm100a"))]
-use ptx_std::convert::fma;
-#[cfg(not(feature = "sm100a"))]
-use ptx_std::convert_small::fma_saturated;
-use ptx_std::convert_small::{add_toward_zero, multiply_bf16x2, permute_bytes};
+use ptx_std::convert_small::fma_upward;
+use ptx_std::convert_small::{
+    abs, add_toward_zero, max_bf16x2, min_bf16x2, multiply_bf16x2, permute_bytes,
+};
 
 use super::unroll::array8;
 
 /// The number whose unit in the last place is 1.
 const INTEGERS: f32 = 8_388_608.0;
-/// What the bits of [`INTEGERS`] make of eight codes that are packed with them.
-const EXCESS: u32 = 0x4b00_0000u32.wrapping_mul(0x1111_1111);
+/// The number from which on the steps of E2M1 up to 4 are those of binary32.
+const STEPS: f32 = INTEGERS - 2.0;
+/// What the bits of [`STEPS`] make of eight codes that are packed with them.
+const EXCESS: u32 = STEPS.to_bits().wrapping_mul(0x1111_1111);
 
 /// Eight codes, without signs, four bits each, the first in the lowest.
 #[derive(Clone, Copy)]
 pub struct Codes(u32);
 
 impl Codes {
-    /// Rounds to nearest, ties to the even code. The numbers are neither negative nor NaN; what is
-    /// beyond 6 gives 6.
+    /// The codes of the magnitudes of eight numbers, which are up to 6.5, not NaN: to nearest, ties to the
+    /// even code; beyond 6 that of 6.
     #[cfg(not(feature = "sm100a"))]
     #[inline(always)]
-    pub fn nearest(magnitudes: [f32; 8]) -> Self {
-        Self::pack(magnitudes.map(nearest))
+    pub fn nearest(numbers: [f32; 8]) -> Self {
+        Self::pack(numbers.map(nearest))
     }
 
     /// The same, in hardware.
     #[cfg(feature = "sm100a")]
     #[inline(always)]
-    pub fn nearest(magnitudes: [f32; 8]) -> Self {
-        Self(ptx_std::convert_blocks::f32x8_to_e2m1x8(magnitudes))
+    pub fn nearest(numbers: [f32; 8]) -> Self {
+        Self(ptx_std::convert_blocks::f32x8_to_e2m1x8(numbers.map(f32::abs)))
     }
 
-    /// Rounds to one of the two neighbours: to the one further from zero where the part of the way
-    /// from the nearer one to the number is more than `(r + ½) / 2¹⁶`, with `r` the number's
-    /// half-word of `random`.
+    /// The codes of the magnitudes of eight numbers, not NaN: one of their two neighbours, the one
+    /// further from zero where the part of the way from the nearer one to the magnitude is more than
+    /// `(r + ½) / 2¹⁶`, with `r` the number's half-word of `random`; beyond 6 that of 6.
     #[inline(always)]
-    pub fn stochastic(magnitudes: [f32; 8], random: [u32; 4]) -> Self {
+    pub fn stochastic(numbers: [f32; 8], random: [u32; 4]) -> Self {
         let random = half_words(random);
-        Self::pack(array8(|i| stochastic(magnitudes[i], random[i])))
+        Self::pack(array8(|i| stochastic(numbers[i], random[i])))
     }
 
-    /// Packs codes that have the bits of [`INTEGERS`] above them.
+    /// Packs codes, each added to the bits of [`STEPS`].
     #[inline(always)]
     fn pack([a, b, c, d, e, f, g, h]: [u32; 8]) -> Self {
         // As products with 16, which leave the units for shifts and minima to others.
@@ -120,6 +122,23 @@ impl Signs {
         Self(even & 0x0808_0808 | odd & 0x8080_8080)
     }
 
+    /// The signs of eight left and of eight right halves of words, none of them NaN.
+    #[inline(always)]
+    pub fn of_halves([a, b, c, d, e, f, g, h]: [u32; 8]) -> [Self; 2] {
+        // The sign bits of two left and two right halves fill bytes.
+        let bytes = |a, b| permute_bytes(a, b, 0xfbd9);
+        let (even, further_even) = (bytes(a, c), bytes(e, g));
+        let (odd, further_odd) = (bytes(b, d), bytes(f, h));
+        let signs = |selector| {
+            let (even, odd) = (
+                permute_bytes(even, further_even, selector),
+                permute_bytes(odd, further_odd, selector),
+            );
+            Self(even & 0x0808_0808 | odd & 0x8080_8080)
+        };
+        [signs(0x5410), signs(0x7632)]
+    }
+
     /// The signs as those of BF16 pairs.
     #[inline(always)]
     pub fn pairs(self) -> [u32; 4] {
@@ -128,11 +147,30 @@ impl Signs {
     }
 }
 
+/// The sign bits of two BF16 numbers.
+pub const SIGNS: u32 = 0x8000_8000;
+/// Two infinities in BF16.
+const INFINITIES: u32 = 0x7f80_7f80;
+
 /// Eight values, where NaN becomes infinite: it is to be rounded to 6, whatever its sign.
 #[inline(always)]
-pub fn numbers([a, b, c, d, e, f, g, h]: [f32; 8]) -> [f32; 8] {
-    let number = |value: f32| value.min(f32::INFINITY);
-    [number(a), number(b), number(c), number(d), number(e), number(f), number(g), number(h)]
+pub fn numbers(values: [f32; 8]) -> [f32; 8] {
+    array8(|i| values[i].min(f32::INFINITY))
+}
+
+/// The same of BF16 pairs.
+#[inline(always)]
+pub fn pair_numbers(pair: u32) -> u32 {
+    min_bf16x2(pair, INFINITIES)
+}
+
+/// A pair with nothing beyond `limit`, the [`Scaling::limit`] of either half's block, which stands for
+/// all that is, NaN included: as [`Codes::nearest`] wants numbers.
+///
+/// [`Scaling::limit`]: super::scaling::Scaling::limit
+#[inline(always)]
+pub fn limited(pair: u32, limit: u32) -> u32 {
+    max_bf16x2(min_bf16x2(pair, limit), limit | SIGNS)
 }
 
 /// The values of codes with signs, times an E4M3 number `scale`: BF16 pairs, exact.
@@ -149,28 +187,26 @@ pub fn exact(codes: Codes, signs: Signs, scale: f32) -> [u32; 4] {
     ]
 }
 
-/// A code, in the low bits of [`INTEGERS`].
+/// The code of a number's magnitude, added to the bits of [`STEPS`].
 #[cfg(not(feature = "sm100a"))]
 #[inline(always)]
-fn nearest(a: f32) -> u32 {
-    let to_two = fma_saturated(a, 0.5, 0.0);
-    let to_four = fma_saturated(a, 0.5, -1.0);
-    let to_six = fma_saturated(a, 0.5, -2.0);
-    (to_six + fma(to_four, 2.0, fma(to_two, 4.0, INTEGERS))).to_bits()
+fn nearest(number: f32) -> u32 {
+    let a = number.abs();
+    // Rounded up, what is just beyond 5, a tie, stays beyond it; ties are exact. Below 4 the halved
+    // line is the higher one.
+    (a.min(fma_upward(a, 0.5, 2.0)) + STEPS).to_bits()
 }
 
-/// The value of the code of a number.
+/// The value of the code of the magnitude of a number, which is up to 6.5.
 #[inline(always)]
-pub fn nearest_value(a: f32) -> f32 {
-    // Twice: what rounds to a multiple of the step of its binade needs no code.
-    let a = a.min(6.0);
-    let binade = f32::from_bits(a.to_bits() & 0x7f80_0000).max(1.0);
-    // The number whose unit in the last place is half of the binade.
-    let step = binade * 4_194_304.0;
-    (a + step) - step
+pub fn nearest_value(number: f32) -> f32 {
+    // What rounds to a multiple of the step of its binade needs no code.
+    let binade = f32::from_bits(number.to_bits() & 0x7f80_0000).max(1.0);
+    // To the number whose unit in the last place is half of the binade, and back.
+    fma(binade, -4_194_304.0, fma(binade, 4_194_304.0, abs(number)))
 }
 
-/// A number between two steps of its binade.
+/// A magnitude between two steps of its binade.
 struct Between {
     /// The binade, at least 1, as bits of binary32.
     binade: u32,
@@ -182,9 +218,9 @@ struct Between {
 
 /// What [`Codes::stochastic`] chooses for a number; `random` has the half-word above 16 others.
 #[inline(always)]
-fn choose(a: f32, random: u32) -> Between {
-    let a = a.min(6.0);
-    // Steps of the binade that lie below the number, and what is left: all of it exact.
+fn choose(number: f32, random: u32) -> Between {
+    let a = number.abs().min(6.0);
+    // Steps of the binade that lie below the magnitude, and what is left: all of it exact.
     let binade = (a.to_bits() & 0x7f80_0000).max(0x3f80_0000);
     let steps = a * f32::from_bits(0x7f80_0000 - binade);
     let lower = add_toward_zero(steps, INTEGERS);
@@ -194,30 +230,40 @@ fn choose(a: f32, random: u32) -> Between {
     Between { binade, lower, upper: limit < rest }
 }
 
-/// A code, in the low bits of [`INTEGERS`]; `random` as in [`choose`].
+/// The code of a number's magnitude, added to the bits of [`STEPS`]; `random` as in [`choose`].
 #[inline(always)]
-fn stochastic(a: f32, random: u32) -> u32 {
-    let Between { binade, lower, upper } = choose(a, random);
+fn stochastic(number: f32, random: u32) -> u32 {
+    let Between { binade, lower, upper } = choose(number, random);
+    let steps = lower.to_bits() - INTEGERS.to_bits() + u32::from(upper);
     // Each binade has two codes more than the one before.
-    lower.to_bits() + ((binade >> 22) - 254) + u32::from(upper)
+    STEPS.to_bits() + steps + ((binade >> 22) - 254)
 }
 
-/// The value of the code of a number, rounded as [`Codes::stochastic`] does; `random` as in [`choose`].
+/// The value of that code.
 #[inline(always)]
-fn stochastic_value(a: f32, random: u32) -> f32 {
-    let Between { binade, lower, upper } = choose(a, random);
+fn stochastic_value(number: f32, random: u32) -> f32 {
+    let Between { binade, lower, upper } = choose(number, random);
     let steps = (lower - INTEGERS) + if upper { 1.0 } else { 0.0 };
     // A binade has two steps.
     steps * (f32::from_bits(binade) * 0.5)
 }
 
-/// The values of eight numbers, none of them negative or NaN, rounded to nearest or, if there are random
-/// numbers, as [`Codes::stochastic`] does.
+/// The codes of the magnitudes of eight numbers, as [`Codes::nearest`] or, if there are random numbers,
+/// [`Codes::stochastic`] makes them.
 #[inline(always)]
-pub fn values(magnitudes: [f32; 8], random: Option<[u32; 4]>) -> [f32; 8] {
+pub fn codes(numbers: [f32; 8], random: Option<[u32; 4]>) -> Codes {
+    match random {
+        None => Codes::nearest(numbers),
+        Some(random) => Codes::stochastic(numbers, random),
+    }
+}
+
+/// The values of those codes.
+#[inline(always)]
+pub fn values(numbers: [f32; 8], random: Option<[u32; 4]>) -> [f32; 8] {
     match random.map(half_words) {
-        None => magnitudes.map(nearest_value),
-        Some(random) => array8(|i| stochastic_value(magnitudes[i], random[i])),
+        None => numbers.map(nearest_value),
+        Some(random) => array8(|i| stochastic_value(numbers[i], random[i])),
     }
 }
 

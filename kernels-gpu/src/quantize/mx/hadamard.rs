@@ -1,8 +1,9 @@
 //! The random Hadamard transform of NVFP4, of 16 rows of a column.
 
 use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2, fma};
-use ptx_std::convert_small::max_bf16x2;
+use ptx_std::convert_small::max_magnitude_bf16x2;
 
+use super::source::MAGNITUDES;
 use super::unroll::{array8, each8, each16};
 
 /// The signs that values get before the transform: those whose bit is set are negated.
@@ -13,6 +14,13 @@ const SIGN_MASK: u32 = 0xd7e8;
 /// values at distance 1, then 2, 4 and 8.
 #[inline(always)]
 pub fn transform(values: [f32; 16]) -> [u32; 8] {
+    let v = transform_in_f32(values);
+    array8(|i| f32_to_bf16x2(v[2 * i], v[2 * i + 1]))
+}
+
+/// The same before it is rounded.
+#[inline(always)]
+pub fn transform_in_f32(values: [f32; 16]) -> [f32; 16] {
     let factor = |i: usize| if SIGN_MASK >> i & 1 == 1 { -0.25 } else { 0.25 };
     // Products with a quarter are exact, so that the first sums may be fused with half of them.
     let mut v = values;
@@ -24,7 +32,7 @@ pub fn transform(values: [f32; 16]) -> [u32; 8] {
     butterflies::<2>(&mut v);
     butterflies::<4>(&mut v);
     butterflies::<8>(&mut v);
-    array8(|i| f32_to_bf16x2(v[2 * i], v[2 * i + 1]))
+    v
 }
 
 /// Adds and subtracts values at this distance.
@@ -41,12 +49,9 @@ fn butterflies<const DISTANCE: usize>(v: &mut [f32; 16]) {
 
 /// The largest magnitude of sixteen BF16 numbers; NaNs do not count, and alone give NaN.
 #[inline(always)]
-pub fn largest_of_pairs(pairs: [u32; 8]) -> f32 {
-    let [a, b, c, d, e, f, g, h] = array8(|i| pairs[i] & 0x7fff_7fff);
-    let (upper, lower) = (
-        max_bf16x2(max_bf16x2(a, b), max_bf16x2(c, d)),
-        max_bf16x2(max_bf16x2(e, f), max_bf16x2(g, h)),
-    );
-    let [low, high] = bf16x2_to_f32(max_bf16x2(upper, lower));
+pub fn largest_of_pairs([a, b, c, d, e, f, g, h]: [u32; 8]) -> f32 {
+    let max = max_magnitude_bf16x2;
+    let all = max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h)));
+    let [low, high] = bf16x2_to_f32(all & MAGNITUDES);
     low.max(high)
 }

@@ -18,7 +18,7 @@ use ptx_std::sync::block_barrier;
 use ptx_std::thread::{WARP, block_index, grid_blocks, lane_index, thread_index, warp_index};
 
 use self::shared::{store_transposed, sum_columns};
-use self::work::Work;
+use self::work::{Part, Work};
 use super::scales::TileScales;
 use super::source::{CHUNK, Source};
 use super::tiles::{COLUMNS, ROWS, Tile, Tiles, is_skipped};
@@ -49,13 +49,6 @@ const _: () = assert!(THREADS / ACROSS == BANDS);
 
 /// A way to quantize the elements of a tile.
 pub trait Way<S: Source> {
-    /// Whether rowwise copies are made.
-    const ROWWISE: bool = true;
-    /// Whether columnwise copies are made.
-    const COLUMNWISE: bool = true;
-    /// Whether a block walks over tiles; else it takes one, and there are as many blocks.
-    const WALKS: bool = true;
-
     /// Quantizes a thread's elements.
     ///
     /// # Safety
@@ -64,34 +57,23 @@ pub trait Way<S: Source> {
     unsafe fn quantize(work: &Work<'_>);
 }
 
-/// Blocks along the columns, of BF16: no rows with scales of their own, no choice of scales.
-pub struct Rowwise;
-/// Blocks along the rows, likewise.
-pub struct Columnwise;
+/// One copy of blocks that are lines, of BF16: no rows with scales of their own, no choice of scales.
+pub struct Lines;
 /// Squares, with all of a thread's elements in registers.
 pub struct Squares;
 /// Lines in any way, a few at a time: see [`general`].
 pub struct General;
 
-impl Way<Bf16> for Rowwise {
-    const COLUMNWISE: bool = false;
-    const WALKS: bool = false;
-
+impl Way<Bf16> for Lines {
     #[inline(always)]
     unsafe fn quantize(work: &Work<'_>) {
         // SAFETY: handed to the caller.
-        unsafe { rows::rows(work) }
-    }
-}
-
-impl Way<Bf16> for Columnwise {
-    const ROWWISE: bool = false;
-    const WALKS: bool = false;
-
-    #[inline(always)]
-    unsafe fn quantize(work: &Work<'_>) {
-        // SAFETY: handed to the caller.
-        unsafe { columns::columns(work) }
+        unsafe {
+            match work.part {
+                Part::Columnwise => columns::columns(work),
+                _ => rows::rows(work),
+            }
+        }
     }
 }
 
@@ -118,8 +100,70 @@ impl<S: Source> Way<S> for General {
     }
 }
 
-/// The kernel: block x takes tiles x, x + grid, …; of lines without choices there are as many blocks as
-/// tiles.
+/// The kernel of lines in BF16: blocks 2 x and 2 x + 1 take tile x from the end, one for each copy, so that
+/// what one reads is in the L2 cache for the other; if one copy is wanted, block x does. The end was
+/// measured last, so some of it is still there, too.
+///
+/// # Safety
+///
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, as many as tiles and
+/// copies or more; the addresses in `args` are valid for what its fields describe; columns are a multiple
+/// of 16.
+#[inline(always)]
+pub unsafe fn run_lines(args: &Nvfp4Args, _args_address: u64) {
+    // SAFETY: the launcher keeps the contract above.
+    unsafe {
+        if is_skipped(args.source.skip) {
+            return;
+        }
+        let tiles = Tiles::new(&args.source);
+        let both = args.rowwise.is_wanted() && args.columnwise.is_wanted();
+        let block = block_index();
+        let index = if both { block / 2 } else { block };
+        if index >= tiles.count {
+            return;
+        }
+        let is_first = !both || block.is_multiple_of(2);
+        let part = match args.rowwise.is_wanted() && is_first {
+            true => Part::Rowwise,
+            false => Part::Columnwise,
+        };
+        let dbias = if is_first { args.dbias_partial } else { 0 };
+        quantize_tile::<Lines, Bf16>(
+            args,
+            &tiles,
+            &tiles.get(tiles.count - 1 - index),
+            part,
+            dbias,
+        );
+    }
+}
+
+/// The kernel of squares: block x takes tile x from the end.
+///
+/// # Safety
+///
+/// As [`run`], with as many blocks as tiles or more.
+#[inline(always)]
+pub unsafe fn run_squares<S: Source>(args: &Nvfp4Args, _args_address: u64)
+where
+    Squares: Way<S>,
+{
+    // SAFETY: the launcher keeps the contract above.
+    unsafe {
+        if is_skipped(args.source.skip) {
+            return;
+        }
+        let tiles = Tiles::new(&args.source);
+        let index = block_index();
+        if index < tiles.count {
+            let tile = tiles.get(tiles.count - 1 - index);
+            quantize_tile::<Squares, S>(args, &tiles, &tile, Part::All, args.dbias_partial);
+        }
+    }
+}
+
+/// The other kernels: block x takes tiles x, x + grid, …
 ///
 /// # Safety
 ///
@@ -140,10 +184,7 @@ pub unsafe fn run<W: Way<S>, S: Source>(args: &Nvfp4Args, _args_address: u64) {
         let mut index = block_index();
         while index < tiles.count {
             let tile = tiles.get(index);
-            quantize_tile::<W, S>(args, &tiles, &tile);
-            if !W::WALKS {
-                break;
-            }
+            quantize_tile::<W, S>(args, &tiles, &tile, Part::All, args.dbias_partial);
             block_barrier(); // what has been collected has been stored
             index += grid_blocks();
         }
@@ -151,7 +192,13 @@ pub unsafe fn run<W: Way<S>, S: Source>(args: &Nvfp4Args, _args_address: u64) {
 }
 
 #[inline(always)]
-unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_>, tile: &Tile) {
+unsafe fn quantize_tile<W: Way<S>, S: Source>(
+    args: &Nvfp4Args,
+    tiles: &Tiles<'_>,
+    tile: &Tile,
+    part: Part,
+    dbias: u64,
+) {
     // SAFETY: as in `run`; elements are loaded where the source has them, and stored where the
     // copies have them.
     unsafe {
@@ -166,6 +213,7 @@ unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_
             u64::from(row) * u64::from(columns) + u64::from(tile.column) + u64::from(column);
         let work = Work {
             args,
+            part,
             tile,
             tokens: tiles.are_tokens(),
             column,
@@ -181,7 +229,7 @@ unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_
         };
 
         // Sum them, and quantize them.
-        let dbias = opaque_u64(args.dbias_partial);
+        let dbias = opaque_u64(dbias);
         if dbias != 0 {
             sum_columns::<S>(&work);
         }
@@ -190,13 +238,13 @@ unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_
         // Store what was collected.
         let (rowwise, columnwise) = (work.rowwise(), work.columnwise());
         block_barrier();
-        if W::ROWWISE && rowwise.scales != 0 {
+        if rowwise.scales != 0 {
             work.row_scales.store(rowwise.scales, tile, thread, THREADS);
         }
-        if W::COLUMNWISE && columnwise.scales != 0 {
+        if columnwise.scales != 0 {
             work.column_scales.store(columnwise.scales, tile, thread, THREADS);
         }
-        if W::COLUMNWISE && columnwise.data != 0 {
+        if columnwise.data != 0 {
             store_transposed(&work, columnwise.data, thread);
         }
         if dbias != 0 && tile.column + thread < columns {

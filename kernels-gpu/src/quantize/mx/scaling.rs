@@ -77,6 +77,14 @@ impl Scaling {
         array4(|i| factors[i].min(f32::MAX))
     }
 
+    /// A number that a block's factor brings to between 5 and 6, so to the code of 6, also when it has
+    /// been rounded to BF16.
+    #[inline(always)]
+    pub fn limit(&self, block_scale: f32) -> f32 {
+        // Of factors that are limited, too; 5.5, so that no scale that was rounded up makes it infinite.
+        (block_scale * self.decode * 5.5).max(5.5 / f32::MAX)
+    }
+
     /// By what the codes of a block are multiplied.
     #[inline(always)]
     pub fn restoring_factor(&self, block_scale: f32) -> f32 {

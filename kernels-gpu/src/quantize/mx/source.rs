@@ -13,7 +13,7 @@ use crate::gemm::element::{Bf16, Element, F16, F32};
 pub const CHUNK: u32 = 8;
 
 /// Bits of a packed pair without the signs.
-const MAGNITUDES: u32 = 0x7fff_7fff;
+pub const MAGNITUDES: u32 = 0x7fff_7fff;
 
 /// An element type of sources.
 pub trait Source {

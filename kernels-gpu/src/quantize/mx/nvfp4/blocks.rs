@@ -1,17 +1,17 @@
 //! Blocks: their scales, and their elements' codes.
 
 use ptx_std::convert::bf16x2_to_f32;
-use ptx_std::convert_small::min_bf16x2;
 use ptx_std::hint::{opaque, opaque_u64};
 
-use super::super::e2m1::{Codes, Signs, numbers};
+use super::super::e2m1::{Codes, Signs, numbers, pair_numbers};
 use super::super::hadamard::{largest_of_pairs, transform};
 use super::super::philox::Random;
 use super::super::scaling::{Scaling, round};
-use super::super::source::{CHUNK, largest};
+use super::super::source::{CHUNK, Source, largest};
 use super::super::unroll::{array4, array8, array16};
 use super::shared::collect_line;
 use super::work::Work;
+use crate::gemm::element::Bf16;
 
 /// A block's scale: its code, its value, and by what elements are multiplied.
 #[derive(Clone, Copy)]
@@ -53,19 +53,11 @@ pub(super) fn encode(
     random: &Option<Random>,
     number: u64,
 ) -> (Codes, Signs) {
-    let scaled = array8(|i| values[i].abs() * factor);
     let codes = match random {
-        Some(random) => Codes::stochastic(scaled, random.block(number)),
-        None => Codes::nearest(scaled),
+        Some(random) => Codes::stochastic(values.map(|v| v * factor), random.block(number)),
+        None => Codes::nearest(array8(|i| (values[i] * factor).abs().min(6.0))),
     };
     (codes, Signs::of(values))
-}
-
-/// A column of a thread: the codes of its sixteen rows, as they are stored, and their scale.
-#[derive(Clone, Copy)]
-pub(super) struct Column {
-    pub codes: [u32; 2],
-    pub scale: f32,
 }
 
 /// What is quantized of a column, its upper and its lower eight rows, where NaN becomes infinite;
@@ -76,39 +68,43 @@ pub(super) fn column_halves(work: &Work<'_>, values: [f32; 16]) -> ([[f32; 8]; 2
     let amax = |v: [f32; 16]| largest(array8(|i| v[i].abs().max(v[i + 8].abs())));
     if work.args.transform != 0 {
         let pairs = transform(values);
-        let numbers = array8(|i| min_bf16x2(pairs[i], INFINITIES));
-        (halves(widen(numbers)), largest_of_pairs(pairs))
+        (halves(widen(pairs.map(pair_numbers))), largest_of_pairs(pairs))
     } else {
         (halves(values).map(numbers), amax(values))
     }
 }
 
-/// Rounds and collects a column.
+/// The codes of a column, its upper and its lower eight rows, as they are stored.
 #[inline(always)]
-pub(super) unsafe fn put_column(
+pub(super) fn encode_column(
     work: &Work<'_>,
     column: u32,
     [first, second]: [[f32; 8]; 2],
     block: &BlockScale,
     random: &Option<Random>,
-) -> Column {
-    let column_in_tile = work.column + column;
+) -> [u32; 2] {
     let number = work.transposed_index(column) / u64::from(CHUNK);
     let low = encode(first, block.factor, random, number);
     let high = encode(second, block.factor, random, number + 1);
-    let codes = [low.0.signed(low.1), high.0.signed(high.1)];
+    [low.0.signed(low.1), high.0.signed(high.1)]
+}
+
+/// Collects a column's codes and scale.
+#[inline(always)]
+pub(super) unsafe fn put_column(work: &Work<'_>, column: u32, codes: [u32; 2], block: &BlockScale) {
     // SAFETY: the block is this thread's.
     unsafe {
         work.column_collector().put(column, block.code);
-        collect_line(column_in_tile, work.band, codes);
+        collect_line(work.column + column, work.band, codes);
     }
-    Column { codes, scale: block.scale }
 }
 
-/// The sign bits of two BF16 numbers.
-pub(super) const SIGNS: u32 = 0x8000_8000;
-/// Two infinities in BF16.
-pub(super) const INFINITIES: u32 = 0x7f80_7f80;
+/// Eight elements times their block's factor.
+#[inline(always)]
+pub(super) fn scaled(words: [u32; 4], block: &BlockScale) -> [f32; 8] {
+    let values = Bf16::values(words);
+    array8(|i| values[i] * block.factor)
+}
 
 /// BF16 pairs as numbers.
 #[inline(always)]

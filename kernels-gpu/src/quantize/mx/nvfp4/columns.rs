@@ -1,33 +1,35 @@
-//! Blocks along the rows: a thread has sixteen rows of four columns of one half of the tile, and then of
-//! the other. So the Hadamard transform stays inside of a thread, and it has half as much in registers
-//! as it would with eight columns.
+//! Blocks along the rows: a thread has sixteen rows of two columns at a time, so that the Hadamard
+//! transform stays inside of it, and a warp those of 64, whole lines of the source. That takes few
+//! registers, so many warps are at work at once, some of which load while others compute.
 
-use ptx_std::convert::f32_to_bf16x2;
-use ptx_std::convert_small::{min_bf16x2, permute_bytes};
-use ptx_std::hint::opaque;
-use ptx_std::memory::{load_constant_f32x2, load_constant_f32x2_if, store_u32x2_if};
-use ptx_std::thread::lane_index;
+use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2};
+use ptx_std::convert_small::{max_magnitude_bf16x2, multiply_bf16x2};
+use ptx_std::hint::{opaque, opaque_u64};
+use ptx_std::memory::{load_constant_u32, load_constant_u32_if, store_u32_if};
+use ptx_std::thread::{WARP, lane_index, warp_index};
 
-use super::super::e2m1::values;
-use super::super::hadamard::{largest_of_pairs, transform};
+use super::super::e2m1::{SIGNS, Signs, codes, limited, pair_numbers, values};
+use super::super::hadamard::transform_in_f32;
 use super::super::philox::Random;
 use super::super::scaling::Scaling;
-use super::super::source::{CHUNK, Source};
+use super::super::source::{CHUNK, MAGNITUDES, Source};
 use super::super::tiles::COLUMNS;
 use super::super::unroll::{array4, array8, array16, each8};
-use super::ACROSS;
-use super::blocks::{BlockScale, INFINITIES, SIGNS, block_scales, put_column, widen};
+use super::blocks::{BlockScale, block_scales, put_column};
 use super::work::Work;
+use super::{BANDS, THREADS};
 use crate::abi::mx::NVFP4_BLOCK;
 use crate::gemm::element::Bf16;
 
-/// Columns that a thread has in registers.
-const FOUR: u32 = 4;
+/// Sixteen rows of two columns, a word each.
+type Rows = [u32; 16];
 
-const _: () = assert!(2 * ACROSS * FOUR == COLUMNS, "two halves of a tile");
-
-/// Sixteen rows of two columns that stand beside each other, a word for each row.
-type TwoColumns = [u32; 16];
+/// Columns that a thread has in registers, those of a word.
+const TWO: u32 = 2;
+/// Pieces of a band of 16 rows, one for a warp at a time.
+const PIECES: u32 = COLUMNS / (WARP * TWO);
+/// Bands of a tile that a warp has.
+const BANDS_OF_WARP: u32 = BANDS / (THREADS / WARP);
 
 /// The thread's columns.
 ///
@@ -42,143 +44,181 @@ pub(super) unsafe fn columns(work: &Work<'_>) {
     unsafe {
         let scaling = &work.column_scaling();
         match (transforms, is_random) {
-            (false, false) => halves::<false, false>(work, scaling),
-            (false, true) => halves::<false, true>(work, scaling),
-            (true, false) => halves::<true, false>(work, scaling),
-            (true, true) => halves::<true, true>(work, scaling),
+            (false, false) => pieces::<false, false>(work, scaling),
+            (false, true) => pieces::<false, true>(work, scaling),
+            (true, false) => pieces::<true, false>(work, scaling),
+            (true, true) => pieces::<true, true>(work, scaling),
         }
     }
 }
 
-/// The thread's columns in one half of the tile after the other.
+/// The warp's pieces of its bands, one after the other.
 #[inline(always)]
-unsafe fn halves<const TRANSFORM: bool, const RANDOM: bool>(work: &Work<'_>, scaling: &Scaling) {
+unsafe fn pieces<const TRANSFORM: bool, const RANDOM: bool>(work: &Work<'_>, scaling: &Scaling) {
     // SAFETY: as in `columns`; elements are loaded as far as the source has them.
     unsafe {
-        let random = RANDOM.then(|| Random::load(work.args.random, true));
-        let source_columns = work.args.source.columns;
-        let pitch = Bf16::BYTES * u64::from(source_columns);
-        let row = work.tile.row + work.band * NVFP4_BLOCK;
-        let mut half = 0;
-        while half != 2 {
-            let column = half * (COLUMNS / 2) + lane_index() % ACROSS * FOUR;
-            let live = work.tile.column + column < source_columns;
-            let left = if live { work.tile.rows.saturating_sub(row) } else { 0 };
-            // Backward, where the thread's first column was further right.
-            let source = work.source + Bf16::BYTES * u64::from(column)
-                - Bf16::BYTES * u64::from(work.column);
-            let row = |i: usize| source + pitch * i as u64;
-            let four = if left >= NVFP4_BLOCK {
-                array16(|i| load_constant_f32x2(row(i)))
-            } else {
-                array16(|i| load_constant_f32x2_if((i as u32) < left, row(i)))
-            };
-            let work = &Work { column, left, ..*work };
+        let random = &RANDOM.then(|| Random::load(work.args.random, true));
+        let mut piece = 0;
+        while piece != PIECES * BANDS_OF_WARP {
+            let band = warp_index() * BANDS_OF_WARP + piece / PIECES;
+            let work = &work.at(band, piece % PIECES * (WARP * TWO) + lane_index() * TWO);
 
-            // What is quantized of each column, and its scale.
-            let (first, second) = part(array16(|i| four[i][0].to_bits()));
-            let (third, fourth) = part(array16(|i| four[i][1].to_bits()));
-            let (first, first_amax) = numbers::<TRANSFORM>(first);
-            let (second, second_amax) = numbers::<TRANSFORM>(second);
-            let (third, third_amax) = numbers::<TRANSFORM>(third);
-            let (fourth, fourth_amax) = numbers::<TRANSFORM>(fourth);
-            let blocks = block_scales(scaling, [first_amax, second_amax, third_amax, fourth_amax]);
+            // The numbers of both columns, and their scales.
+            let rows = transformed::<TRANSFORM>(load(work));
+            let [left, right] = amax(rows);
+            // Scales are made four at a time.
+            let [left, right, ..] = block_scales(scaling, [left, right, left, right]);
+            let blocks = &[left, right];
+            let rows = &numbers::<RANDOM>(rows, scaling, blocks);
 
             let copy = work.columnwise();
             if copy.data != 0 || copy.scales != 0 {
-                put_column(work, 0, split(first), &blocks[0], &random);
-                put_column(work, 1, split(second), &blocks[1], &random);
-                put_column(work, 2, split(third), &blocks[2], &random);
-                put_column(work, 3, split(fourth), &blocks[3], &random);
+                let [first, second] = [
+                    encode::<0>(work, rows, blocks, random),
+                    encode::<1>(work, rows, blocks, random),
+                ];
+                put_column(work, 0, [first[0], second[0]], &blocks[0]);
+                put_column(work, 1, [first[1], second[1]], &blocks[1]);
             }
             if copy.exact != 0 {
-                let columns = [first, second, third, fourth];
-                exact_half::<0>(work, copy.exact, &columns, &blocks, &random);
-                exact_half::<1>(work, copy.exact, &columns, &blocks, &random);
+                store_exact::<0>(work, copy.exact, rows, blocks, random);
+                store_exact::<1>(work, copy.exact, rows, blocks, random);
             }
-            half = opaque(half + 1); // a loop: unrolled, it would be twice the code
+            piece = opaque(piece + 1); // a loop: unrolled, it would be four times the code
         }
     }
 }
 
-/// What is quantized of a column, NaNs as infinities: its numbers, as they are or transformed, words of
-/// two rows; and the largest magnitude.
+/// The elements of both columns, as far as the source has them.
 #[inline(always)]
-fn numbers<const TRANSFORM: bool>(pairs: [u32; 8]) -> ([u32; 8], f32) {
-    let pairs = if TRANSFORM { transform(widen(pairs)) } else { pairs };
-    (array8(|i| min_bf16x2(pairs[i], INFINITIES)), largest_of_pairs(pairs))
+unsafe fn load(work: &Work<'_>) -> Rows {
+    let mut rows = RowAddresses::new(work, work.source);
+    // SAFETY: handed to the caller.
+    unsafe {
+        if work.left >= NVFP4_BLOCK {
+            return array16(|_| load_constant_u32(rows.next()));
+        }
+        // Asked here: what is asked once for all rows would be kept for other uses.
+        let left = opaque(work.left);
+        array16(|i| load_constant_u32_if((i as u32) < left, rows.next()))
+    }
 }
 
-/// The left and the right one of two columns, words of two rows.
-#[inline(always)]
-fn part(words: TwoColumns) -> ([u32; 8], [u32; 8]) {
-    (
-        array8(|i| permute_bytes(words[2 * i], words[2 * i + 1], 0x5410)),
-        array8(|i| permute_bytes(words[2 * i], words[2 * i + 1], 0x7632)),
-    )
+/// Addresses of the thread's rows in an array that lies as the source does, one after the other: else
+/// the compiler would keep the distance of each.
+struct RowAddresses {
+    next: u64,
+    pitch: u64,
 }
 
-/// The upper and the lower eight rows.
-#[inline(always)]
-fn split(pairs: [u32; 8]) -> [[f32; 8]; 2] {
-    let values = widen(pairs);
-    [array8(|i| values[i]), array8(|i| values[i + 8])]
+impl RowAddresses {
+    /// Of rows from `first` on.
+    #[inline(always)]
+    fn new(work: &Work<'_>, first: u64) -> Self {
+        Self { next: first, pitch: Bf16::BYTES * u64::from(work.args.source.columns) }
+    }
+
+    /// Of the next row.
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        let address = self.next;
+        self.next = opaque_u64(address + self.pitch);
+        address
+    }
 }
 
-/// Stores the exact numbers of the upper (0) or the lower (1) eight rows of four columns.
+/// What is quantized of two columns.
 #[inline(always)]
-unsafe fn exact_half<const HALF: usize>(
+fn transformed<const TRANSFORM: bool>(rows: Rows) -> Rows {
+    if !TRANSFORM {
+        return rows;
+    }
+    let left = transform_in_f32(array16(|i| bf16x2_to_f32(rows[i])[0]));
+    let right = transform_in_f32(array16(|i| bf16x2_to_f32(rows[i])[1]));
+    array16(|i| f32_to_bf16x2(left[i], right[i]))
+}
+
+/// The largest magnitudes of both columns; NaNs do not count, and alone give NaN.
+#[inline(always)]
+fn amax(rows: Rows) -> [f32; 2] {
+    let max = max_magnitude_bf16x2;
+    let [a, b, c, d] = array4(|i| max(max(rows[i], rows[i + 4]), max(rows[i + 8], rows[i + 12])));
+    bf16x2_to_f32(max(max(a, b), max(c, d)) & MAGNITUDES)
+}
+
+/// The same numbers without NaNs and, where nothing is random, with nothing beyond their blocks' limits.
+#[inline(always)]
+fn numbers<const RANDOM: bool>(rows: Rows, scaling: &Scaling, blocks: &[BlockScale; 2]) -> Rows {
+    if RANDOM {
+        return array16(|i| pair_numbers(rows[i]));
+    }
+    let [left, right] = [scaling.limit(blocks[0].scale), scaling.limit(blocks[1].scale)];
+    let limits = f32_to_bf16x2(left, right);
+    array16(|i| limited(rows[i], limits))
+}
+
+/// The upper (0) or the lower (1) eight rows.
+#[inline(always)]
+fn half<const HALF: usize>(rows: &Rows) -> [u32; 8] {
+    array8(|i| rows[8 * HALF + i])
+}
+
+/// Eight rows of column `COLUMN` times its block's factor.
+#[inline(always)]
+fn scaled<const COLUMN: usize>(rows: [u32; 8], blocks: &[BlockScale; 2]) -> [f32; 8] {
+    array8(|i| Bf16::widen_pair(rows[i])[COLUMN] * blocks[COLUMN].factor)
+}
+
+/// The random numbers of eight rows of a column, if there are any.
+#[inline(always)]
+fn random_block<const HALF: usize>(
+    work: &Work<'_>,
+    column: u32,
+    random: &Option<Random>,
+) -> Option<[u32; 4]> {
+    let number = work.transposed_index(column) / u64::from(CHUNK) + HALF as u64;
+    random.map(|random| random.block(number))
+}
+
+/// The codes of eight rows of both columns, as they are stored.
+#[inline(always)]
+fn encode<const HALF: usize>(
+    work: &Work<'_>,
+    rows: &Rows,
+    blocks: &[BlockScale; 2],
+    random: &Option<Random>,
+) -> [u32; 2] {
+    let rows = half::<HALF>(rows);
+    let [left_signs, right_signs] = Signs::of_halves(rows);
+    let left = codes(scaled::<0>(rows, blocks), random_block::<HALF>(work, 0, random));
+    let right = codes(scaled::<1>(rows, blocks), random_block::<HALF>(work, 1, random));
+    [left.signed(left_signs), right.signed(right_signs)]
+}
+
+/// Stores the exact numbers of eight rows of both columns.
+#[inline(always)]
+unsafe fn store_exact<const HALF: usize>(
     work: &Work<'_>,
     to: u64,
-    columns: &[[u32; 8]; 4],
-    blocks: &[BlockScale; 4],
+    rows: &Rows,
+    blocks: &[BlockScale; 2],
     random: &Option<Random>,
 ) {
-    let words = |column: usize| array4(|i| columns[column][4 * HALF + i]);
-    let left = two_columns::<HALF>(work, 0, [words(0), words(1)], [blocks[0], blocks[1]], random);
-    let right = two_columns::<HALF>(work, 2, [words(2), words(3)], [blocks[2], blocks[3]], random);
-    let (tokens, pitch) = (work.tokens, Bf16::BYTES * u64::from(work.args.source.columns));
-    let (live, first) = work.exact_column(to, 0);
+    let rows = half::<HALF>(rows);
+    let left = values(scaled::<0>(rows, blocks), random_block::<HALF>(work, 0, random));
+    let right = values(scaled::<1>(rows, blocks), random_block::<HALF>(work, 1, random));
+    let scales = f32_to_bf16x2(blocks[0].scale, blocks[1].scale);
+    let (live, first) = work.exact_column(to, 8 * HALF as u32);
+    let mut addresses = RowAddresses::new(work, first);
+    // Groups of tokens are padded to whole tiles.
+    let padded = if live { NVFP4_BLOCK } else { 0 };
+    let rows_there = if work.tokens { padded } else { work.left };
     each8(|i| {
-        let row = 8 * HALF + i;
-        // Groups of tokens are padded to whole tiles.
-        let live = if tokens { live } else { (row as u32) < work.left };
+        let live = ((8 * HALF + i) as u32) < rows_there;
+        let word = f32_to_bf16x2(left[i], right[i]) | rows[i] & SIGNS;
         // SAFETY: handed to the caller.
-        unsafe { store_u32x2_if(live, first + pitch * row as u64, [left[i], right[i]]) };
+        unsafe {
+            store_u32_if(live, addresses.next(), multiply_bf16x2(word, scales));
+        }
     });
-}
-
-/// The exact numbers of eight rows of two columns, `column` and the one after it of the thread's: a word
-/// for each row.
-#[inline(always)]
-fn two_columns<const HALF: usize>(
-    work: &Work<'_>,
-    column: u32,
-    [left, right]: [[u32; 4]; 2],
-    [of_left, of_right]: [BlockScale; 2],
-    random: &Option<Random>,
-) -> [u32; 8] {
-    let left_values = restored::<HALF>(work, column, left, &of_left, random);
-    let right_values = restored::<HALF>(work, column + 1, right, &of_right, random);
-    array8(|i| {
-        let pick = if i % 2 == 0 { 0x5410 } else { 0x7632 };
-        let signs = permute_bytes(left[i / 2], right[i / 2], pick) & SIGNS;
-        f32_to_bf16x2(left_values[i], right_values[i]) | signs
-    })
-}
-
-/// What the codes of eight rows of a column times their scale are, without signs.
-#[inline(always)]
-fn restored<const HALF: usize>(
-    work: &Work<'_>,
-    column: u32,
-    pairs: [u32; 4],
-    block: &BlockScale,
-    random: &Option<Random>,
-) -> [f32; 8] {
-    let number = work.transposed_index(column) / u64::from(CHUNK) + HALF as u64;
-    let random = random.map(|random| random.block(number));
-    let numbers = Bf16::values(pairs);
-    let values = values(array8(|i| numbers[i].abs() * block.factor), random);
-    array8(|i| values[i] * block.scale)
 }

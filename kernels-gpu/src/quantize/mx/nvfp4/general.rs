@@ -10,7 +10,7 @@ use super::super::scaling::{Scaling, round};
 use super::super::source::{Source, largest};
 use super::super::unroll::{array4, array16, each8};
 use super::blocks::{
-    BlockScale, Column, block_scale, column_halves, encode, put_column, random, twice,
+    BlockScale, block_scale, column_halves, encode, encode_column, put_column, random, twice,
 };
 use super::work::Work;
 use crate::abi::mx::{NVFP4_BLOCK, Nvfp4Target};
@@ -82,10 +82,11 @@ pub unsafe fn columns<S: Source>(work: &Work<'_>) {
                 let upper = add_errors(work, 0.0, &scaling, block, halves[0]);
                 add_errors(work, upper, &scaling, block, halves[1])
             });
-            let coded = put_column(work, column, halves, &block, &random);
+            let codes = encode_column(work, column, halves, &block, &random);
+            put_column(work, column, codes, &block);
             let copy = work.columnwise();
             if copy.exact != 0 {
-                store_exact_column(work, copy.exact, column, &coded);
+                store_exact_column(work, copy.exact, column, codes, block.scale);
             }
         }
     }
@@ -93,11 +94,17 @@ pub unsafe fn columns<S: Source>(work: &Work<'_>) {
 
 /// Stores the exact values of a column, one by one.
 #[inline(always)]
-unsafe fn store_exact_column(work: &Work<'_>, to: u64, column: u32, coded: &Column) {
-    let mut now = coded.codes[0];
+unsafe fn store_exact_column(
+    work: &Work<'_>,
+    to: u64,
+    column: u32,
+    [first, second]: [u32; 2],
+    scale: f32,
+) {
+    let mut now = first;
     for half in 0..twice() {
         let (codes, signs) = Codes::unpack(now);
-        let pairs = exact(codes, signs, coded.scale);
+        let pairs = exact(codes, signs, scale);
         each8(|i| {
             let (live, address) = work.exact_column(to, 8 * half + i as u32);
             if live {
@@ -106,7 +113,7 @@ unsafe fn store_exact_column(work: &Work<'_>, to: u64, column: u32, coded: &Colu
                 unsafe { store_u16(address + 2 * u64::from(column), value as u16) };
             }
         });
-        now = coded.codes[1];
+        now = second;
     }
 }
 
@@ -210,7 +217,7 @@ fn add_errors(
     let squared = work.args.target == Nvfp4Target::FourOverSixSquared as u32;
     each8(|i| {
         let scaled = values[i] * block.factor;
-        let magnitude = nearest_value(scaled.abs());
+        let magnitude = nearest_value(scaled.abs().min(6.0));
         // NaN counts as plus, and spoils the sum anyway.
         let restored = if scaled.is_sign_negative() { -magnitude } else { magnitude };
         let difference = scaling.candidate(restored, block.scale) - values[i];

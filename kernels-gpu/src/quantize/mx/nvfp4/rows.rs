@@ -2,16 +2,17 @@
 //! work at once, some of which load while others compute.
 
 use ptx_std::convert::f32_to_bf16x2;
+use ptx_std::convert_small::{max_magnitude_bf16x2, multiply_bf16x2, permute_bytes};
 use ptx_std::hint::opaque;
 use ptx_std::memory::{load_constant_u32x4, store_u32_if, store_u32x4_if};
 use ptx_std::thread::lane_index;
 
-use super::super::e2m1::{Codes, Signs, values};
+use super::super::e2m1::{SIGNS, Signs, codes, limited, pair_numbers, values};
 use super::super::philox::Random;
 use super::super::scaling::Scaling;
-use super::super::source::{CHUNK, Source};
-use super::super::unroll::{array4, array8, each4};
-use super::blocks::{BlockScale, SIGNS, block_scales};
+use super::super::source::{CHUNK, MAGNITUDES, Source};
+use super::super::unroll::{array4, each4};
+use super::blocks::{BlockScale, block_scales, scaled};
 use super::work::Work;
 use crate::abi::mx::NVFP4_BLOCK;
 use crate::gemm::element::Bf16;
@@ -28,7 +29,7 @@ trait Output {
     /// Bytes of them.
     const BYTES: u64 = size_of::<Self::Words>() as u64;
 
-    /// Eight elements of a row, none of them NaN.
+    /// Eight elements of a row; none is NaN, and where nothing is random, none beyond the block's limit.
     fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> Self::Words;
 
     /// Stores them, if `condition` holds.
@@ -50,12 +51,7 @@ impl Output for InCodes {
 
     #[inline(always)]
     fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> u32 {
-        let magnitudes = scaled(words, block);
-        let codes = match random {
-            Some(random) => Codes::stochastic(magnitudes, random),
-            None => Codes::nearest(magnitudes),
-        };
-        codes.signed(Signs::of_pairs(words))
+        codes(scaled(words, block), random).signed(Signs::of_pairs(words))
     }
 
     #[inline(always)]
@@ -72,8 +68,9 @@ impl Output for Exact {
     #[inline(always)]
     fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> [u32; 4] {
         let values = values(scaled(words, block), random);
-        let value = |i: usize| values[i] * block.scale;
-        array4(|i| f32_to_bf16x2(value(2 * i), value(2 * i + 1)) | words[i] & SIGNS)
+        let scale = f32_to_bf16x2(block.scale, block.scale);
+        let signed = |i: usize| f32_to_bf16x2(values[2 * i], values[2 * i + 1]) | words[i] & SIGNS;
+        array4(|i| multiply_bf16x2(signed(i), scale))
     }
 
     #[inline(always)]
@@ -81,13 +78,6 @@ impl Output for Exact {
         // SAFETY: handed to the caller.
         unsafe { store_u32x4_if(condition, address, words) };
     }
-}
-
-/// The magnitudes of eight elements, times their block's factor.
-#[inline(always)]
-fn scaled(words: [u32; 4], block: &BlockScale) -> [f32; 8] {
-    let values = Bf16::values(words);
-    array8(|i| values[i].abs() * block.factor)
 }
 
 /// The thread's rows.
@@ -149,7 +139,14 @@ unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scalin
             let put = |i: u32, chunk: [u32; 4], block: &BlockScale| {
                 let number = number + numbers * u64::from(i);
                 let random = random.map(|random| random.block(number));
-                let words = O::of(Bf16::numbers(chunk), block, random);
+                let words = if RANDOM {
+                    chunk.map(pair_numbers)
+                } else {
+                    let limit = scaling.limit(block.scale);
+                    let limit = f32_to_bf16x2(limit, limit);
+                    array4(|i| limited(chunk[i], limit))
+                };
+                let words = O::of(words, block, random);
                 let live = to != 0 && first + i < left;
                 O::store(live, target + O::BYTES * numbers * u64::from(i), words);
             };
@@ -177,8 +174,11 @@ unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scalin
 /// The largest magnitudes of the blocks of four rows; the lane beside has half of each.
 #[inline(always)]
 unsafe fn four_amax(chunks: [[u32; 4]; 4]) -> [f32; 4] {
-    let [a, b, c, d] = chunks.map(Bf16::magnitudes);
-    let (first, second) = (Bf16::largest(a, b), Bf16::largest(c, d));
+    let max = max_magnitude_bf16x2;
+    let [a, b, c, d] = chunks.map(|[a, b, c, d]| max(max(a, b), max(c, d)));
+    // The low halves of two rows, against their high halves.
+    let pair = |a, b| max(permute_bytes(a, b, 0x5410), permute_bytes(a, b, 0x7632)) & MAGNITUDES;
+    let (first, second) = (pair(a, b), pair(c, d));
     // SAFETY: the whole warp is here.
     let (first, second) = unsafe { (Bf16::pair_max_xor(first, 1), Bf16::pair_max_xor(second, 1)) };
     let ([a, b], [c, d]) = (Bf16::widen_pair(first), Bf16::widen_pair(second));

@@ -8,10 +8,23 @@ use super::super::source::Source;
 use super::super::tiles::Tile;
 use super::super::unroll::anew;
 use crate::abi::mx::{MxCopy, NVFP4_BLOCK, Nvfp4Args};
+use crate::gemm::element::Bf16;
+
+/// Which copies of a tile a block makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All that are wanted.
+    All,
+    /// The rowwise one.
+    Rowwise,
+    /// The columnwise one.
+    Columnwise,
+}
 
 /// What a thread does with a tile, and where.
 pub struct Work<'a> {
     pub args: &'a Nvfp4Args,
+    pub part: Part,
     pub tile: &'a Tile,
     pub tokens: bool,
     /// The thread's first column in the tile, and its band of 16 rows.
@@ -28,17 +41,47 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// What the thread does from another band and column of a tile of BF16 on.
+    #[inline(always)]
+    pub fn at(&self, band: u32, column: u32) -> Self {
+        let columns = self.args.source.columns;
+        let in_tile = |band: u32, column: u32| {
+            u64::from(band * NVFP4_BLOCK) * u64::from(columns) + u64::from(column)
+        };
+        // It may lie before the thread's own.
+        let further = in_tile(band, column).wrapping_sub(in_tile(self.band, self.column));
+        let row = self.tile.row + band * NVFP4_BLOCK;
+        Work {
+            column,
+            band,
+            source: self.source.wrapping_add(further.wrapping_mul(Bf16::BYTES)),
+            index: self.index.wrapping_add(further),
+            left: if self.tile.column + column < columns {
+                self.tile.rows.saturating_sub(row)
+            } else {
+                0
+            },
+            ..*self
+        }
+    }
+
     /// The copy whose blocks run along the columns. Asked for where it is needed: its addresses
     /// would take registers in between.
     #[inline(always)]
     pub fn rowwise(&self) -> MxCopy {
-        anew(&self.args.rowwise)
+        match self.part {
+            Part::Columnwise => MxCopy::default(),
+            _ => anew(&self.args.rowwise),
+        }
     }
 
     /// The copy whose blocks run along the rows, likewise.
     #[inline(always)]
     pub fn columnwise(&self) -> MxCopy {
-        anew(&self.args.columnwise)
+        match self.part {
+            Part::Rowwise => MxCopy::default(),
+            _ => anew(&self.args.columnwise),
+        }
     }
 
     /// Eight elements of row `i` of the thread.
