@@ -64,25 +64,6 @@ pub fn max_bf16x2(a: u32, b: u32) -> u32 {
     result
 }
 
-/// The larger magnitude of two packed bfloat16, half by half, with a sign that says nothing: minus where
-/// one of the two is negative; of a number and a NaN it is the number's: `max.xorsign.abs.bf16x2` (PTX
-/// manual, "Half Precision Floating Point Instructions: max").
-#[inline(always)]
-pub fn max_magnitude_bf16x2(a: u32, b: u32) -> u32 {
-    let result: u32;
-    // SAFETY: arithmetic on registers.
-    unsafe {
-        ptx!(
-            "max.xorsign.abs.bf16x2 {result}, {a}, {b};",
-            result = out(reg32) result,
-            a = in(reg32) a,
-            b = in(reg32) b,
-            options(pure, nomem, nostack, preserves_flags)
-        )
-    };
-    result
-}
-
 /// The larger of two packed binary16, half by half; of a number and a NaN it is the number:
 /// `max.f16x2` (PTX manual, "Half Precision Floating Point Instructions: max").
 #[inline(always)]
@@ -177,25 +158,6 @@ pub fn multiply_wide(a: u32, b: u32) -> [u32; 2] {
         )
     };
     [low, high]
-}
-
-/// `a · b + c` with one rounding, and what lies outside 0 to 1 becomes the nearer of the two; NaN
-/// becomes 0: `fma.rn.sat.f32` (PTX manual, "Floating Point Instructions: fma").
-#[inline(always)]
-pub fn fma_saturated(a: f32, b: f32, c: f32) -> f32 {
-    let result: f32;
-    // SAFETY: arithmetic on registers.
-    unsafe {
-        ptx!(
-            "fma.rn.sat.f32 {result}, {a}, {b}, {c};",
-            result = out(reg32) result,
-            a = in(reg32) a,
-            b = in(reg32) b,
-            c = in(reg32) c,
-            options(pure, nomem, nostack, preserves_flags)
-        )
-    };
-    result
 }
 
 /// `a · b + c`, rounded once, toward positive infinity: `fma.rp.f32` (PTX manual, "Floating Point

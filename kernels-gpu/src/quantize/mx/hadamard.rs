@@ -1,7 +1,6 @@
 //! The random Hadamard transform of NVFP4, of 16 rows of a column.
 
-use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2, fma};
-use ptx_std::convert_small::max_magnitude_bf16x2;
+use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2, fma, max_magnitude_bf16x2};
 
 use super::source::MAGNITUDES;
 use super::unroll::{array8, each8, each16};

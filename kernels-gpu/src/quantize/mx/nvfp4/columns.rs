@@ -2,8 +2,8 @@
 //! transform stays inside of it, and a warp those of 64, whole lines of the source. That takes few
 //! registers, so many warps are at work at once, some of which load while others compute.
 
-use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2};
-use ptx_std::convert_small::{max_magnitude_bf16x2, multiply_bf16x2};
+use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2, max_magnitude_bf16x2};
+use ptx_std::convert_small::multiply_bf16x2;
 use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::memory::{load_constant_u32, load_constant_u32_if, store_u32_if};
 use ptx_std::thread::{WARP, lane_index, warp_index};

@@ -1,8 +1,8 @@
 //! Blocks along the columns: four rows at a time, so that a thread needs few registers and many are at
 //! work at once, some of which load while others compute.
 
-use ptx_std::convert::f32_to_bf16x2;
-use ptx_std::convert_small::{max_magnitude_bf16x2, multiply_bf16x2, permute_bytes};
+use ptx_std::convert::{f32_to_bf16x2, max_magnitude_bf16x2};
+use ptx_std::convert_small::{multiply_bf16x2, permute_bytes};
 use ptx_std::hint::opaque;
 use ptx_std::memory::{load_constant_u32x4, store_u32_if, store_u32x4_if};
 use ptx_std::thread::lane_index;
