@@ -54,7 +54,8 @@ pub const ONCE_BOTH_SHARE: f64 = 0.82;
 pub const MXFP8_CODES: f64 = 0.997;
 /// What MXFP8's exact numbers have of them.
 pub const MXFP8_EXACT: f64 = 1.031;
-/// Clocks of a multiprocessor for each element that becomes an exact number of NVFP4, rowwise.
+/// Clocks of a multiprocessor for each element that becomes an exact number of NVFP4, rowwise; these
+/// three are of the kernels of 2026-11-24, which had a launch for each copy.
 pub const NVFP4_ROW: f64 = 0.262;
 /// Those of a columnwise copy, transformed.
 pub const NVFP4_COLUMN: f64 = 0.352;
