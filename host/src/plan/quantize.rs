@@ -174,17 +174,7 @@ impl QuantizeProblem {
 
     /// Blocks of 128 × 128, of all groups.
     pub(super) fn tiles(&self) -> Result<u64> {
-        self.countable(self.row_blocks() as u64 * self.column_blocks() as u64)
-    }
-
-    fn countable(&self, blocks: u64) -> Result<u64> {
-        if blocks > i32::MAX as u64 {
-            return Err(Error::unsupported(format!(
-                "{blocks} blocks of 128 x 128 were asked for, a launch can count 2^31-1; split the \
-                 tensor"
-            )));
-        }
-        Ok(blocks)
+        countable(self.row_blocks() as u64 * self.column_blocks() as u64)
     }
 
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
@@ -195,7 +185,7 @@ impl QuantizeProblem {
             Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => {
                 let copies = [Direction::Rowwise, Direction::Columnwise];
                 let copies = copies.into_iter().filter(|&copy| self.destination.has(copy)).count();
-                walking(role, self.countable(tiles * copies as u64)?, gpu)?
+                walking(role, countable(tiles * copies as u64)?, gpu)?
             }
             _ => walking(role, tiles, gpu)?,
         };
@@ -346,4 +336,14 @@ impl QuantizeProblem {
     pub(crate) fn amax_bytes(&self) -> Result<u64> {
         Ok((4 * self.tiles()?).next_multiple_of(256))
     }
+}
+
+/// As many blocks, if a launch can count them.
+fn countable(blocks: u64) -> Result<u64> {
+    if blocks > i32::MAX as u64 {
+        return Err(Error::unsupported(format!(
+            "{blocks} blocks of 128 x 128 were asked for, a launch can count 2^31-1; split the tensor"
+        )));
+    }
+    Ok(blocks)
 }
