@@ -145,10 +145,7 @@ pub unsafe fn run_lines(args: &Nvfp4Args, _args_address: u64) {
 ///
 /// As [`run`], with as many blocks as tiles or more.
 #[inline(always)]
-pub unsafe fn run_squares<S: Source>(args: &Nvfp4Args, _args_address: u64)
-where
-    Squares: Way<S>,
-{
+pub unsafe fn run_squares<S: Source>(args: &Nvfp4Args, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above.
     unsafe {
         if is_skipped(args.source.skip) {
