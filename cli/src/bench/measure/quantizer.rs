@@ -41,7 +41,7 @@ pub enum Kind {
     Mxfp8(Form),
     /// NVFP4.
     Nvfp4(Form),
-    /// NVFP4 with the columnwise copy transformed.
+    /// NVFP4 with the columnwise copy transformed; output gradients are rounded at random.
     Hadamard(Form),
 }
 
@@ -75,6 +75,7 @@ pub fn all() -> impl Iterator<Item = Quantizer> {
             .chain(of(Kind::Nvfp4(form), Source::X, every))
             // Its rowwise copy is that of NVFP4.
             .chain(of(Kind::Hadamard(form), Source::X, &[Column, Both]))
+            .chain(of(Kind::Hadamard(form), Source::Dy, every))
     });
     fp8.chain(micro)
 }
@@ -132,6 +133,11 @@ impl Quantizer {
         }
     }
 
+    /// Whether numbers are rounded at random.
+    pub fn is_random(self) -> bool {
+        matches!((self.kind, self.source), (Kind::Hadamard(_), Source::Dy))
+    }
+
     /// How the copies are stored.
     pub fn form(self) -> Form {
         match self.kind {
@@ -169,8 +175,8 @@ mod tests {
         let mut unique = names.clone();
         unique.sort();
         unique.dedup();
-        assert_eq!((names.len(), unique.len()), (26, 26), "{names:?}");
-        for name in ["group.row", "square.both", "vector.both.dy", "mxfp8-exact.column"] {
+        assert_eq!((names.len(), unique.len()), (32, 32), "{names:?}");
+        for name in ["group.row", "square.both", "vector.both.dy", "hadamard-exact.row.dy"] {
             assert!(names.iter().any(|own| own == name), "{name}");
         }
     }

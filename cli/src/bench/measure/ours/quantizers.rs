@@ -3,7 +3,7 @@
 use anyhow::Result;
 use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
 use grouped_linear::recipe::ScaleRule;
-use grouped_linear::{Direction, QuantizedSpec, QuantizedTensor, SourceShape, Stream};
+use grouped_linear::{Direction, QuantizedSpec, QuantizedTensor, RandomState, SourceShape, Stream};
 
 use super::Work;
 use super::base::Base;
@@ -22,13 +22,14 @@ const LINES: usize = 8;
 pub struct Quantizers {
     base: Base,
     destination: Option<QuantizedTensor>,
+    random: Option<RandomState>,
     copy: Option<Copy>,
 }
 
 impl Quantizers {
     /// Nothing is allocated before a quantizer is opened.
     pub fn new(base: Base) -> Self {
-        Self { base, destination: None, copy: None }
+        Self { base, destination: None, random: None, copy: None }
     }
 
     fn compare(
@@ -68,9 +69,11 @@ impl Quantizers {
     }
 }
 
-/// E4M3 keeps 4 bits of an element (off by 1/16 at most, 2.7 % on average), E5M2 3, E2M1 2.
+/// E4M3 keeps 4 bits of an element (off by 1/16 at most, 2.7 % on average), E5M2 3, E2M1 2. At random the
+/// neighbour further away is taken, too.
 fn limits(quantizer: Quantizer) -> Limits {
     match (quantizer.kind, quantizer.source) {
+        (Kind::Hadamard(_), Source::Dy) => Limits { worst: 3.0, rms: 0.2 },
         (Kind::Nvfp4(_) | Kind::Hadamard(_), _) => Limits { worst: 1.5, rms: 0.15 },
         (Kind::Group, Source::Dy) => Limits { worst: 1.0, rms: 0.08 },
         _ => Limits { worst: 0.5, rms: 0.04 },
@@ -108,6 +111,7 @@ impl Work for Quantizers {
             columnwise: form.filter(|_| quantizer.copies != Copies::Row),
         };
         self.destination = Some(QuantizedTensor::empty(stream, spec)?);
+        self.random = quantizer.is_random().then(|| RandomState::new(stream, 0)).transpose()?;
         Ok(())
     }
 
@@ -130,7 +134,8 @@ impl Work for Quantizers {
         // As the recipes have it: scales of blocks are powers of two, one of a group is not.
         let power_of_two = matches!(quantizer.kind, Kind::Vector | Kind::Square);
         let scale = ScaleRule { power_of_two, epsilon: 0.0 };
-        quantize(stream, QuantizeArgs { scale, ..QuantizeArgs::new(source) }, destination)
+        let random = self.random.as_ref();
+        quantize(stream, QuantizeArgs { scale, random, ..QuantizeArgs::new(source) }, destination)
     }
 
     fn clear(&mut self, stream: &Stream, _task: Task) -> grouped_linear::Result<u32> {
