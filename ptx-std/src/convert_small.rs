@@ -179,6 +179,25 @@ pub fn fma_upward(a: f32, b: f32, c: f32) -> f32 {
     result
 }
 
+/// `a · b + c`, rounded once, to nearest even; 0 where it is less, or NaN, and 1 where it is more:
+/// `fma.rn.sat.f32` (PTX manual, "Floating Point Instructions: fma").
+#[inline(always)]
+pub fn fma_saturated(a: f32, b: f32, c: f32) -> f32 {
+    let result: f32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "fma.rn.sat.f32 {result}, {a}, {b}, {c};",
+            result = out(reg32) result,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            c = in(reg32) c,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
 /// The magnitude: `abs.f32` (PTX manual, "Floating Point Instructions: abs"). ptxas makes it part of the
 /// instruction that reads it, which it does not do to the logical operation that the compiler makes of
 /// [`f32::abs`] where a number's bits are asked for, too.
@@ -208,23 +227,6 @@ pub fn approximate_reciprocal(value: f32) -> f32 {
             "rcp.approx.ftz.f32 {result}, {value};",
             result = out(reg32) result,
             value = in(reg32) value,
-            options(pure, nomem, nostack, preserves_flags)
-        )
-    };
-    result
-}
-
-/// `a + b`, rounded toward zero: `add.rz.f32` (PTX manual, "Floating Point Instructions: add").
-#[inline(always)]
-pub fn add_toward_zero(a: f32, b: f32) -> f32 {
-    let result: f32;
-    // SAFETY: arithmetic on registers.
-    unsafe {
-        ptx!(
-            "add.rz.f32 {result}, {a}, {b};",
-            result = out(reg32) result,
-            a = in(reg32) a,
-            b = in(reg32) b,
             options(pure, nomem, nostack, preserves_flags)
         )
     };

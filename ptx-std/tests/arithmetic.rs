@@ -16,7 +16,7 @@ const ULP: f32 = f32::EPSILON;
 enum Operation {
     FmaUpward,
     Abs,
-    AddTowardZero,
+    FmaSaturated,
     MaxMagnitudeBf16x2,
     MaxMagnitudeF16x2,
     MaxBf16x2,
@@ -52,9 +52,13 @@ fn cases() -> Vec<Case> {
         numbers(Abs, [-3.0, 0.0, 0.0], 3.0),
         numbers(Abs, [-0.0, 0.0, 0.0], 0.0),
         numbers(Abs, [f32::NEG_INFINITY, 0.0, 0.0], f32::INFINITY),
-        numbers(AddTowardZero, [1.0, 0.75 * ULP, 0.0], 1.0),
-        numbers(AddTowardZero, [1.0, 1.75 * ULP, 0.0], 1.0 + ULP),
-        numbers(AddTowardZero, [-1.0, -1.75 * ULP, 0.0], -1.0 - ULP),
+        // Rounded to nearest, ties to even; nothing below 0 nor beyond 1, and NaN is 0.
+        numbers(FmaSaturated, [3.0, 0.5, -1.0], 0.5),
+        numbers(FmaSaturated, [0.5, 1.0, ULP / 4.0], 0.5),
+        numbers(FmaSaturated, [0.5, 1.0, 0.75 * ULP], 0.5 + ULP),
+        numbers(FmaSaturated, [1.0, 0.5, -1.0], 0.0),
+        numbers(FmaSaturated, [6.5, 0.5, -2.0], 1.0),
+        numbers(FmaSaturated, [f32::NAN, 0.5, 1.0], 0.0),
         // −2 and 3, 1 and −0.5; a NaN and 1, −1 and −0.5.
         (MaxMagnitudeBf16x2, [0xc000_3f80, 0x4040_bf00, 0], 0xc040_bf80),
         (MaxMagnitudeBf16x2, [0x7fc0_bf80, 0x3f80_bf00, 0], 0x3f80_3f80),

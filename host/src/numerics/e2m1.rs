@@ -47,8 +47,8 @@ impl E2m1 {
 
     /// One of the two neighbours, at random, so that the mean is the value: with `fraction` the part
     /// of the way from the neighbour nearer zero, the further one is taken where
-    /// `random + 0.5 < fraction · 2¹⁶`. Values that the format has, and those beyond ±6, do not
-    /// depend on `random`. NaN gives +6.
+    /// `fraction · 2¹⁶ + random + 0.5` is 2¹⁶ or more. Values that the format has, and those beyond
+    /// ±6, do not depend on `random`. NaN gives +6.
     ///
     /// ```
     /// use grouped_linear::numerics::E2m1;
@@ -74,7 +74,8 @@ impl E2m1 {
         };
         let whole = steps as u8;
         let fraction = steps - whole as f32;
-        let further = ((2 * random as u32 + 1) as f32) < fraction * 131_072.0;
+        // What is missing, at twice the size, is a whole number.
+        let further = fraction * 131_072.0 >= (2 * (u16::MAX - random) as u32 + 1) as f32;
         Self((first + whole + further as u8) | sign(bits))
     }
 
@@ -181,6 +182,15 @@ mod tests {
             for random in [0, 1, 0x7fff, 0x8000, u16::MAX] {
                 assert_eq!(E2m1::from_f32_stochastic(E2m1(bits).to_f32(), random), E2m1(bits));
             }
+        }
+        // A half of 2⁻¹⁶ of a step is enough for the largest number, and no less.
+        let little = 1.0 / 131_072.0;
+        for (start, step, end) in [(0.5, 0.5, 1.0), (2.0, 1.0, 3.0), (4.0, 2.0, 6.0f32)] {
+            let value = start + little * step;
+            let further = |value: f32, random| E2m1::from_f32_stochastic(value, random).to_f32();
+            assert_eq!(further(value, u16::MAX), end);
+            assert_eq!(further(value.next_down(), u16::MAX), start);
+            assert_eq!(further(value, u16::MAX - 1), start);
         }
         assert_eq!(E2m1::from_f32_stochastic(f32::NEG_INFINITY, 0).to_f32(), -6.0);
         assert_eq!(E2m1::from_f32_stochastic(f32::NAN, 0).to_f32(), 6.0);

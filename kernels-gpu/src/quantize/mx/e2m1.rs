@@ -7,22 +7,26 @@
 //! What is beyond 4 is brought half as far beyond it first. So a code takes a multiply-add, a minimum
 //! and an addition.
 //!
-//! Blackwell has such conversions, and rounds to nearest with them. Random rounding stays as it is on both: the
-//! hardware's takes other bits for a number, and adds them where this compares.
+//! Random rounding adds a random part to a code that has a part of the next, as far as the magnitude is on
+//! its way there, and drops what is not whole. Four codes lie in the binades below 2, two in the one up
+//! to 4, and one above, so that such a code is a sum of three parts of a binade: instructions that end at
+//! 0 and 1.
+//!
+//! Blackwell has such conversions, and rounds to nearest with them. Random rounding is this on both: the
+//! hardware's takes other bits for a number.
 
 use ptx_std::convert::{f32_to_bf16x2, fma};
 #[cfg(not(feature = "sm100a"))]
 use ptx_std::convert_small::fma_upward;
 use ptx_std::convert_small::{
-    abs, add_toward_zero, max_bf16x2, min_bf16x2, multiply_bf16x2, permute_bytes,
+    abs, fma_saturated, max_bf16x2, min_bf16x2, multiply_bf16x2, permute_bytes,
 };
 
 use super::unroll::array8;
 
-/// The number whose unit in the last place is 1.
-const INTEGERS: f32 = 8_388_608.0;
-/// The number from which on the steps of E2M1 up to 4 are those of binary32.
-const STEPS: f32 = INTEGERS - 2.0;
+/// The number from which on the steps of E2M1 up to 4 are those of binary32: twice below the one whose
+/// unit in the last place is 1.
+const STEPS: f32 = 8_388_608.0 - 2.0;
 /// What the bits of [`STEPS`] make of eight codes that are packed with them.
 const EXCESS: u32 = STEPS.to_bits().wrapping_mul(0x1111_1111);
 
@@ -46,13 +50,22 @@ impl Codes {
         Self(ptx_std::convert_blocks::f32x8_to_e2m1x8(numbers.map(f32::abs)))
     }
 
-    /// The codes of the magnitudes of eight numbers, not NaN: one of their two neighbours, the one
-    /// further from zero where the part of the way from the nearer one to the magnitude is more than
+    /// The codes of the magnitudes of eight numbers, not NaN: of its two neighbours the one further from
+    /// zero where the part of the way from the nearer one to the magnitude is 1 or more together with
     /// `(r + ½) / 2¹⁶`, with `r` the number's half-word of `random`; beyond 6 that of 6.
     #[inline(always)]
     pub fn stochastic(numbers: [f32; 8], random: [u32; 4]) -> Self {
-        let random = half_words(random);
-        Self::pack(array8(|i| stochastic(numbers[i], random[i])))
+        Self::whole(dithered(numbers, random))
+    }
+
+    /// The whole parts of eight of [`dithered`]'s numbers.
+    #[inline(always)]
+    pub fn whole([a, b, c, d, e, f, g, h]: [u32; 8]) -> Self {
+        // Each is a byte of its own.
+        let bytes = |a, b, c, d| {
+            permute_bytes(permute_bytes(a, b, 0x0062), permute_bytes(c, d, 0x0062), 0x5410)
+        };
+        Self(bytes(a, c, e, g) + bytes(b, d, f, h).wrapping_mul(16))
     }
 
     /// Packs codes, each added to the bits of [`STEPS`].
@@ -206,46 +219,29 @@ pub fn nearest_value(number: f32) -> f32 {
     fma(binade, -4_194_304.0, fma(binade, 4_194_304.0, abs(number)))
 }
 
-/// A magnitude between two steps of its binade.
-struct Between {
-    /// The binade, at least 1, as bits of binary32.
-    binade: u32,
-    /// The number of the lower step, added to [`INTEGERS`].
-    lower: f32,
-    /// Whether the upper one is taken.
-    upper: bool,
-}
-
-/// What [`Codes::stochastic`] chooses for a number; `random` has the half-word above 16 others.
+/// For [`Codes::whole`]: the codes of the magnitudes of eight numbers with the part of the next that a
+/// magnitude between them has, and a random part, in units of 2⁻¹⁶ from bit 0 on, the code in the byte
+/// above them.
 #[inline(always)]
-fn choose(number: f32, random: u32) -> Between {
-    let a = number.abs().min(6.0);
-    // Steps of the binade that lie below the magnitude, and what is left: all of it exact.
-    let binade = (a.to_bits() & 0x7f80_0000).max(0x3f80_0000);
-    let steps = a * f32::from_bits(0x7f80_0000 - binade);
-    let lower = add_toward_zero(steps, INTEGERS);
-    let rest = steps - (lower - INTEGERS);
-    // 1 + (r + ½) / 2¹⁶ has the half-word in the upper bits of its mantissa.
-    let limit = f32::from_bits(0x3f80_0040 | random >> 9 & 0x007f_ff80) - 1.0;
-    Between { binade, lower, upper: limit < rest }
-}
-
-/// The code of a number's magnitude, added to the bits of [`STEPS`]; `random` as in [`choose`].
-#[inline(always)]
-fn stochastic(number: f32, random: u32) -> u32 {
-    let Between { binade, lower, upper } = choose(number, random);
-    let steps = lower.to_bits() - INTEGERS.to_bits() + u32::from(upper);
-    // Each binade has two codes more than the one before.
-    STEPS.to_bits() + steps + ((binade >> 22) - 254)
-}
-
-/// The value of that code.
-#[inline(always)]
-fn stochastic_value(number: f32, random: u32) -> f32 {
-    let Between { binade, lower, upper } = choose(number, random);
-    let steps = (lower - INTEGERS) + if upper { 1.0 } else { 0.0 };
-    // A binade has two steps.
-    steps * (f32::from_bits(binade) * 0.5)
+pub fn dithered(numbers: [f32; 8], [r, s, t, u]: [u32; 4]) -> [u32; 8] {
+    // 128, and the half-word for its 16 lowest bits, which count 2⁻¹⁶.
+    let parts = |word| {
+        let half = |selector| f32::from_bits(permute_bytes(word, 0x4300_0000, selector));
+        [half(0x7610), half(0x7632)]
+    };
+    let [a, b] = parts(r);
+    let [c, d] = parts(s);
+    let [e, f] = parts(t);
+    let [g, h] = parts(u);
+    let parts = [a, b, c, d, e, f, g, h];
+    array8(|i| {
+        // What lies in each binade, from 0 to 1; exact. All but one are 0 or 1, so that one sum at most is
+        // rounded, to 2⁻¹⁶: that adds the half, ties to the even whole number included.
+        let a = abs(numbers[i]);
+        let [first, second, third] = [0.0, -1.0, -2.0].map(|start| fma_saturated(a, 0.5, start));
+        let sum = fma(second, 2.0, fma(first, 4.0, parts[i]));
+        (sum + third).to_bits()
+    })
 }
 
 /// The codes of the magnitudes of eight numbers, as [`Codes::nearest`] or, if there are random numbers,
@@ -256,19 +252,4 @@ pub fn codes(numbers: [f32; 8], random: Option<[u32; 4]>) -> Codes {
         None => Codes::nearest(numbers),
         Some(random) => Codes::stochastic(numbers, random),
     }
-}
-
-/// The values of those codes.
-#[inline(always)]
-pub fn values(numbers: [f32; 8], random: Option<[u32; 4]>) -> [f32; 8] {
-    match random.map(half_words) {
-        None => numbers.map(nearest_value),
-        Some(random) => array8(|i| stochastic_value(numbers[i], random[i])),
-    }
-}
-
-/// The half-words of four words, the lower of each first, above 16 bits of any kind.
-#[inline(always)]
-fn half_words([r, s, t, u]: [u32; 4]) -> [u32; 8] {
-    [r << 16, r, s << 16, s, t << 16, t, u << 16, u]
 }

@@ -35,8 +35,9 @@
 //!
 //! They take about 10 and 18 for MXFP8; by counters 20 for the rowwise copy of NVFP4, 21 for its
 //! columnwise one and 27 with the transform, 19 for a rowwise copy of exact numbers, in all of which
-//! some 4 find the tile and its scales and store those; random rounding adds about 15 (counted in
-//! machine code). Hence the shortcuts of [`e2m1`] and of [`scaling`], and packed maxima in [`source`].
+//! some 4 find the tile and its scales and store those; random rounding adds about 10, of which Philox
+//! is 6 (counted in machine code). Hence the shortcuts of [`e2m1`] and of [`scaling`], and packed maxima
+//! in [`source`].
 //! NVFP4 is thus bound by instructions (docs/performance.md).
 
 pub mod amax;

@@ -2,7 +2,7 @@
 
 use ptx_std::convert::{max_magnitude_bf16x2, max_magnitude_f16x2};
 use ptx_std::convert_small::{
-    abs, add_toward_zero, fma_upward, max_bf16x2, max_f16x2, min_bf16x2, min_f16x2,
+    abs, fma_saturated, fma_upward, max_bf16x2, max_f16x2, min_bf16x2, min_f16x2,
     multiply_bf16x2, multiply_wide, permute_bytes,
 };
 use ptx_std::{memory, thread};
@@ -20,7 +20,7 @@ pub unsafe extern "ptx-kernel" fn arithmetic(from: u64, to: u64) {
         let result = match operation {
             0 => fma_upward(x, y, z).to_bits(),
             1 => abs(x).to_bits(),
-            2 => add_toward_zero(x, y).to_bits(),
+            2 => fma_saturated(x, y, z).to_bits(),
             3 => max_magnitude_bf16x2(a, b),
             4 => max_magnitude_f16x2(a, b),
             5 => max_bf16x2(a, b),

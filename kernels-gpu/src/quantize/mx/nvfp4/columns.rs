@@ -8,7 +8,9 @@ use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::memory::{load_constant_u32, load_constant_u32_if, store_u32_if};
 use ptx_std::thread::{WARP, lane_index, warp_index};
 
-use super::super::e2m1::{SIGNS, Signs, codes, limited, pair_numbers, values};
+use super::super::e2m1::{
+    Codes, SIGNS, Signs, codes, dithered, limited, nearest_value, pair_numbers,
+};
 use super::super::hadamard::transform_in_f32;
 use super::super::philox::Random;
 use super::super::scaling::Scaling;
@@ -169,15 +171,10 @@ fn scaled<const COLUMN: usize>(rows: [u32; 8], blocks: &[BlockScale; 2]) -> [f32
     array8(|i| Bf16::widen_pair(rows[i])[COLUMN] * blocks[COLUMN].factor)
 }
 
-/// The random numbers of eight rows of a column, if there are any.
+/// The block of random numbers for eight rows of a column.
 #[inline(always)]
-fn random_block<const HALF: usize>(
-    work: &Work<'_>,
-    column: u32,
-    random: &Option<Random>,
-) -> Option<[u32; 4]> {
-    let number = work.transposed_index(column) / u64::from(CHUNK) + HALF as u64;
-    random.map(|random| random.block(number))
+fn random_number<const HALF: usize>(work: &Work<'_>, column: u32) -> u64 {
+    work.transposed_index(column) / u64::from(CHUNK) + HALF as u64
 }
 
 /// The codes of eight rows of both columns, as they are stored.
@@ -190,8 +187,9 @@ fn encode<const HALF: usize>(
 ) -> [u32; 2] {
     let rows = half::<HALF>(rows);
     let [left_signs, right_signs] = Signs::of_halves(rows);
-    let left = codes(scaled::<0>(rows, blocks), random_block::<HALF>(work, 0, random));
-    let right = codes(scaled::<1>(rows, blocks), random_block::<HALF>(work, 1, random));
+    let block = |column| random.map(|random| random.block(random_number::<HALF>(work, column)));
+    let left = codes(scaled::<0>(rows, blocks), block(0));
+    let right = codes(scaled::<1>(rows, blocks), block(1));
     [left.signed(left_signs), right.signed(right_signs)]
 }
 
@@ -205,8 +203,21 @@ unsafe fn store_exact<const HALF: usize>(
     random: &Option<Random>,
 ) {
     let rows = half::<HALF>(rows);
-    let left = values(scaled::<0>(rows, blocks), random_block::<HALF>(work, 0, random));
-    let right = values(scaled::<1>(rows, blocks), random_block::<HALF>(work, 1, random));
+    let (left, right) = (scaled::<0>(rows, blocks), scaled::<1>(rows, blocks));
+    let values = match random {
+        None => array8(|i| f32_to_bf16x2(nearest_value(left[i]), nearest_value(right[i]))),
+        Some(random) => {
+            let number = |column| random_number::<HALF>(work, column);
+            let left = dithered(left, random.block(number(0)));
+            let right = dithered(right, random.block(number(1)));
+            // Row by row, as they are stored.
+            let codes = |first: usize| {
+                Codes::whole(array8(|i| [left, right][i % 2][first + i / 2])).values()
+            };
+            let (upper, lower) = (codes(0), codes(4));
+            array8(|i| if i < 4 { upper[i] } else { lower[i - 4] })
+        }
+    };
     let scales = f32_to_bf16x2(blocks[0].scale, blocks[1].scale);
     let (live, first) = work.exact_column(to, 8 * HALF as u32);
     let mut addresses = RowAddresses::new(work, first);
@@ -215,7 +226,7 @@ unsafe fn store_exact<const HALF: usize>(
     let rows_there = if work.tokens { padded } else { work.left };
     each8(|i| {
         let live = ((8 * HALF + i) as u32) < rows_there;
-        let word = f32_to_bf16x2(left[i], right[i]) | rows[i] & SIGNS;
+        let word = values[i] | rows[i] & SIGNS;
         // SAFETY: handed to the caller.
         unsafe {
             store_u32_if(live, addresses.next(), multiply_bf16x2(word, scales));

@@ -7,7 +7,7 @@ use ptx_std::hint::opaque;
 use ptx_std::memory::{load_constant_u32x4, store_u32_if, store_u32x4_if};
 use ptx_std::thread::lane_index;
 
-use super::super::e2m1::{SIGNS, Signs, codes, limited, pair_numbers, values};
+use super::super::e2m1::{Codes, SIGNS, Signs, codes, limited, nearest_value, pair_numbers};
 use super::super::philox::Random;
 use super::super::scaling::Scaling;
 use super::super::source::{CHUNK, MAGNITUDES, Source};
@@ -67,10 +67,16 @@ impl Output for Exact {
 
     #[inline(always)]
     fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> [u32; 4] {
-        let values = values(scaled(words, block), random);
+        let numbers = scaled(words, block);
+        let values = match random {
+            None => {
+                let values = numbers.map(nearest_value);
+                array4(|i| f32_to_bf16x2(values[2 * i], values[2 * i + 1]))
+            }
+            Some(random) => Codes::stochastic(numbers, random).values(),
+        };
         let scale = f32_to_bf16x2(block.scale, block.scale);
-        let signed = |i: usize| f32_to_bf16x2(values[2 * i], values[2 * i + 1]) | words[i] & SIGNS;
-        array4(|i| multiply_bf16x2(signed(i), scale))
+        array4(|i| multiply_bf16x2(values[i] | words[i] & SIGNS, scale))
     }
 
     #[inline(always)]
@@ -125,9 +131,9 @@ unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scalin
             }
         };
         // Eight elements have a number, and a row has as many numbers.
-        let (mut number, numbers) =
-            (work.index / u64::from(CHUNK), pitch / Bf16::BYTES / u64::from(CHUNK));
-        let mut target = to + O::BYTES * number;
+        let numbers = pitch / Bf16::BYTES / u64::from(CHUNK);
+        // Where the source would begin if all groups lay behind each other.
+        let origin = work.source.wrapping_sub(Bf16::BYTES * work.index);
         let mut source = work.source;
         let mut first = 0;
         while first != NVFP4_BLOCK {
@@ -136,6 +142,8 @@ unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scalin
             if O::SCALED && lane_index().is_multiple_of(2) {
                 each4(|i| collector.put(first + i as u32, blocks[i].code));
             }
+            let number = source.wrapping_sub(origin) / Bf16::BYTES / u64::from(CHUNK);
+            let target = to + O::BYTES * number;
             let put = |i: u32, chunk: [u32; 4], block: &BlockScale| {
                 let number = number + numbers * u64::from(i);
                 let random = random.map(|random| random.block(number));
@@ -150,21 +158,7 @@ unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scalin
                 let live = to != 0 && first + i < left;
                 O::store(live, target + O::BYTES * numbers * u64::from(i), words);
             };
-            if RANDOM {
-                // One after the other: random numbers take registers of their own.
-                let (mut chunks, mut blocks) = (chunks, blocks);
-                let mut i = 0;
-                while i != ROWS {
-                    put(i, chunks[0], &blocks[0]);
-                    chunks = [chunks[1], chunks[2], chunks[3], chunks[0]];
-                    blocks = [blocks[1], blocks[2], blocks[3], blocks[0]];
-                    i = opaque(i + 1);
-                }
-            } else {
-                each4(|i| put(i as u32, chunks[i], &blocks[i]));
-            }
-            number += numbers * u64::from(ROWS);
-            target += O::BYTES * numbers * u64::from(ROWS);
+            each4(|i| put(i as u32, chunks[i], &blocks[i]));
             source += pitch * u64::from(ROWS);
             first = opaque(first + ROWS); // a loop: unrolled, it would be four times the code
         }
