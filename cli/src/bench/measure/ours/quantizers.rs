@@ -73,7 +73,7 @@ impl Quantizers {
 /// neighbour further away is taken, too.
 fn limits(quantizer: Quantizer) -> Limits {
     match (quantizer.kind, quantizer.source) {
-        (Kind::Hadamard(_), Source::Dy) => Limits { worst: 3.0, rms: 0.2 },
+        (Kind::Hadamard(_), Source::Dy) => Limits { worst: 2.0, rms: 0.2 },
         (Kind::Nvfp4(_) | Kind::Hadamard(_), _) => Limits { worst: 1.5, rms: 0.15 },
         (Kind::Group, Source::Dy) => Limits { worst: 1.0, rms: 0.08 },
         _ => Limits { worst: 0.5, rms: 0.04 },
