@@ -8,9 +8,9 @@
 //! and an addition.
 //!
 //! Random rounding adds a random part to a code that has a part of the next, as far as the magnitude is on
-//! its way there, and drops what is not whole. Four codes lie in the binades below 2, two in the one up
-//! to 4, and one above, so that such a code is a sum of three parts of a binade: instructions that end at
-//! 0 and 1.
+//! its way there, and drops what is not whole. Four codes lie below 2, two more below 4, and one more
+//! below 6, so that such a code is a sum of three numbers from 0 to 1, times 4, 2 and 1: of three
+//! multiply-adds that saturate.
 //!
 //! Blackwell has such conversions, and rounds to nearest with them. Random rounding is this on both: the
 //! hardware's takes other bits for a number.

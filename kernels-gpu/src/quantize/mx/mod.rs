@@ -3,7 +3,7 @@
 //! # Tiles
 //!
 //! The tiles of all groups, 128 × 128, are numbered along the columns first. A block takes one, or, of
-//! NVFP4 but for its lines in BF16, walks over several. A tile's rows end with its group: rows past it
+//! NVFP4 but for its lines and squares, walks over several. A tile's rows end with its group: rows past it
 //! are not read and count as zeros, so what is padded comes out as zeros by itself. A thread keeps its
 //! elements in registers from the read of the source to the last store: nothing but scales, and the
 //! codes of transposed copies, goes through shared memory.
@@ -12,15 +12,15 @@
 //! | --- | --- | --- | --- | --- |
 //! | MXFP8 | 256 | 8 rows × 8 columns | all | 4 × 128 bytes (BF16) |
 //! | NVFP4, rowwise | 128 | 16 rows × 8 columns | 4 rows | 2 × 256 bytes |
-//! | NVFP4, columnwise | 128 | 16 rows × 8 columns | 4 columns | 2 × 128 bytes |
+//! | NVFP4, columnwise | 128 | 16 rows × 8 columns | 2 columns | 128 bytes |
 //! | NVFP4, all else | 128 | 16 rows × 8 columns | all of squares | 2 × 256 bytes (BF16) |
 //!
 //! # Bandwidth
 //!
 //! Memory hands about 17 bytes a cycle to a multiprocessor of an H200 (4 TB/s at 1.75 GHz), about
 //! 1500 cycles after they were asked for: 25 KiB must be in flight. A tile of BF16 is 32 KiB, of which
-//! three blocks of MXFP8 (80 registers) load all at once, eight of NVFP4's rowwise copy (64) a quarter
-//! each, four of its columnwise one (128) a half, so that some load while others compute.
+//! three blocks of MXFP8 (80 registers) load all at once, and seven of NVFP4's lines (72) a quarter each,
+//! so that some load while others compute.
 //!
 //! What they may compute at that rate for each element, in instructions, of which 128 go a cycle,
 //! half as many integers, minima, conversions and moves of bytes:
@@ -33,12 +33,12 @@
 //! | NVFP4, both | 3.1 | 29 |
 //! | NVFP4, both with exact copies | 7.1 | 66 |
 //!
-//! They take about 10 and 18 for MXFP8; by counters 20 for the rowwise copy of NVFP4, 21 for its
-//! columnwise one and 27 with the transform, 19 for a rowwise copy of exact numbers, in all of which
-//! some 4 find the tile and its scales and store those; random rounding adds about 10, of which Philox
-//! is 6 (counted in machine code). Hence the shortcuts of [`e2m1`] and of [`scaling`], and packed maxima
-//! in [`source`].
-//! NVFP4 is thus bound by instructions (docs/performance.md).
+//! They take about 10 and 18 for MXFP8. NVFP4's lines have, in machine code of ptxas 13.0, for a thread's
+//! turn: rowwise 15.5 as codes and 15.3 as exact numbers, columnwise 16.2 and 18.0, with the transform
+//! 22.9 and 24.6; random rounding adds about 10 to each, of which Philox is 6. What finds the tile and
+//! stores codes and scales of transposed copies is some 4 more. Hence the shortcuts of [`e2m1`] and of
+//! [`scaling`], and packed maxima in [`source`]. Rounded to nearest, one copy is bound by its two reads;
+//! transformed and rounded at random it is bound by instructions, too (docs/performance.md).
 
 pub mod amax;
 pub mod dequantize;
