@@ -1,6 +1,7 @@
 //! NVFP4.
 
 use grouped_linear::numerics::Direction;
+use grouped_linear::numerics::philox::StochasticBits;
 use grouped_linear::numerics::scale::ScaleBound;
 use grouped_linear::reference::quantize::nvfp4::{
     self, ErrorMeasure, Recipe, Rounding, Scope, Target, Transform,
@@ -84,18 +85,13 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
     let rows = if direction == Direction::Columnwise { shape.exact_rows() } else { shape.rows() };
     let mut exact = vec![untouched_bf16(); rows * columns];
     let mut in_place = vec![None; rows * columns];
-    let pitch = layout.transposed_pitch();
     for (group, [first, live, written]) in
         exact_groups(shape, recipe, direction).into_iter().enumerate()
     {
         for row in 0..written {
             for column in 0..columns {
                 let at = (first + row) * columns + column;
-                let index = match direction {
-                    Direction::Rowwise => at,
-                    Direction::Columnwise if shape.is_tokens() => column * pitch + first + row,
-                    Direction::Columnwise => (group * columns + column) * pitch + row,
-                };
+                let index = shape.code(direction, group, row, column);
                 let (value, scaled) =
                     if row < live { (exact_values[index], restored[index]) } else { (0.0, 0.0) };
                 exact[at] = bf16::from_f32(value);
@@ -432,6 +428,20 @@ fn one_copy_alone() {
 fn at_random() {
     let both = Recipe { transform: Transform::Hadamard, ..STOCHASTIC };
     sweep(&[STOCHASTIC, both], [true, true], &[0, 2], 301);
+}
+
+/// Numbers that a bit of their random number takes to one neighbour or the other, for either copy.
+#[test]
+fn at_random_where_little_decides() {
+    let mut seed = 351;
+    for direction in DIRECTIONS {
+        let bits = StochasticBits { seed: SEED, offset: OFFSET, direction };
+        let contents = Contents::Ties(bits);
+        for (shape, kind) in shapes().into_iter().flat_map(|s| [0, 1, 2].map(|k| (s.clone(), k))) {
+            check(&Case { shape, kind, contents, recipe: STOCHASTIC, wanted: [true, true], seed });
+            seed += 1;
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Shapes of sources, their values, and the group table of tokens.
 
+use grouped_linear::numerics::Direction;
+use grouped_linear::numerics::philox::StochasticBits;
 use grouped_linear::reference::quantize::Layout;
 use grouped_linear_kernels::abi::mx::MxSource;
 use grouped_linear_kernels::abi::quantize::padded_rows;
@@ -92,6 +94,20 @@ impl Shape {
         }
     }
 
+    /// Where the code of a group's element is, in the order of memory.
+    pub fn code(&self, direction: Direction, group: usize, row: usize, column: usize) -> usize {
+        let (columns, pitch) = (self.columns(), self.layout().transposed_pitch());
+        let before = self.group_rows().into_iter().take(group);
+        match direction {
+            Direction::Rowwise => (before.sum::<usize>() + row) * columns + column,
+            Direction::Columnwise if self.is_tokens() => {
+                let padded = before.map(|rows| rows.next_multiple_of(128)).sum::<usize>();
+                column * pitch + padded + row
+            }
+            Direction::Columnwise => (group * columns + column) * pitch + row,
+        }
+    }
+
     /// Tiles of 128 × 128.
     pub fn tiles(&self) -> usize {
         self.group_rows().iter().map(|rows| rows.div_ceil(128) * self.columns().div_ceil(128)).sum()
@@ -178,6 +194,9 @@ pub enum Contents {
     /// Blocks of zeros, of subnormal numbers, with infinities, NaNs of either sign, the extremes of
     /// the exponent, and ties and their neighbours.
     Edges,
+    /// Numbers that are as far on their way between two of E2M1 as the bits of their element take to
+    /// the further one, and their neighbours, in blocks and groups whose scales are 1.
+    Ties(StochasticBits),
 }
 
 /// Values that the element type has exactly; those of no group are large or NaN.
@@ -185,6 +204,9 @@ pub fn values(shape: &Shape, kind: ElementType, contents: Contents, seed: u64) -
     let mut rng = Rng(seed);
     let (rows, columns) = (shape.rows(), shape.columns());
     let mut values = vec![0.0; rows * columns];
+    let places = shape.group_rows().into_iter().enumerate();
+    let places: Vec<(usize, usize)> =
+        places.flat_map(|(group, rows)| (0..rows).map(move |row| (group, row))).collect();
     for row in 0..rows {
         for column in 0..columns {
             let value = if row >= shape.live_rows() {
@@ -196,6 +218,15 @@ pub fn values(shape: &Shape, kind: ElementType, contents: Contents, seed: u64) -
                         rng.unit() * 2f32.powi(scale)
                     }
                     Contents::Edges => edge(&mut rng, row / 16 * 31 + column / 16),
+                    Contents::Ties(bits) => {
+                        let (group, row) = places[row];
+                        let code = shape.code(bits.direction, group, row, column);
+                        match (row, column) {
+                            (0, 0) => 2688.0,
+                            _ if (row + column) % 16 == 0 => 6.0,
+                            _ => tie(&mut rng, bits.element(code as u64), kind),
+                        }
+                    }
                 }
             };
             values[row * columns + column] = round(value, kind);
@@ -226,6 +257,24 @@ fn edge(rng: &mut Rng, block: usize) -> f32 {
         10 => 2f32.powi((pick >> 33) as i32 % 120 - 60),
         _ => rng.unit().abs(),
     }
+}
+
+/// A number from −6 to 6 that `random` just takes to its further neighbour, or that is next to it; any
+/// other where the type has no such number.
+fn tie(rng: &mut Rng, random: u16, kind: ElementType) -> f32 {
+    let pick = rng.next();
+    // The numbers of E2M1 and the ways between them.
+    let ways = [(0.0, 0.5), (0.5, 0.5), (1.0, 0.5), (1.5, 0.5), (2.0, 1.0), (3.0, 1.0), (4.0, 2.0)];
+    let (start, step) = ways[if kind == ElementType::F32 { (pick >> 8) as usize % 7 } else { 0 }];
+    let part = f32::from(u16::MAX - random) + 0.5;
+    let tie: f32 = start + step * part / 65536.0;
+    let magnitude = match kind {
+        ElementType::F32 => [tie, tie.next_down(), tie.next_up()][(pick >> 16) as usize % 3],
+        // Sixteen bits have the smallest ones alone.
+        _ if round(tie, kind) == tie => tie,
+        _ => 6.0 * rng.unit(),
+    };
+    if pick & 1 == 1 { -magnitude } else { magnitude }
 }
 
 /// The nearest number that the type has.
