@@ -8,10 +8,10 @@ use grouped_linear::recipe::{
     Transform,
 };
 use grouped_linear::{
-    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedStates, Direction, Form,
-    ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, Needs,
-    ParamLayout, QuantizeWeights, RandomState, Refresh, Result, RowSink, SavePolicy, Saved,
-    SavedBytes, SelectedGrads, Splits, Stream, Tensor, WeightCache, Wgrad,
+    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedState, DelayedStates,
+    Direction, Form, ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice,
+    LayerRecipe, Needs, ParamLayout, QuantizeWeights, RandomState, Refresh, Result, RowSink,
+    SavePolicy, Saved, SavedBytes, SelectedGrads, Splits, Stream, Tensor, WeightCache, Wgrad,
 };
 
 use crate::engines::Test;
@@ -499,6 +499,13 @@ fn restored(stream: &Stream) -> Result<()> {
             recipe.update(stream)?;
         }
     }
+
+    // A NaN counts as no magnitude, also in the line of this step.
+    let recipe = DelayedScaling { history_len: 3, ..DelayedScaling::default() };
+    let mut state = DelayedState::new(stream, recipe, 2, DType::E4m3)?;
+    state.restore(stream, &[f32::NAN, f32::NAN, 1.0, f32::NAN, 1.75, f32::NAN], &[64.0, 64.0])?;
+    state.update(stream)?;
+    assert_eq!(state.scale().to_f32(stream)?, [448.0 / 1.75, 64.0]);
     Ok(())
 }
 

@@ -89,7 +89,9 @@ impl DelayedScaling {
     /// oldest first; the result is the scale for the next step. The history moves on: its oldest amax
     /// is dropped, the last place gets the step's, and `history[0]` becomes 0 for the next step.
     ///
-    /// Where the amax that counts is 0, infinite or NaN, the scale stays as it is.
+    /// Where the amax that counts is 0, infinite or NaN, the scale stays as it is. A quotient beyond FP32
+    /// gives the largest finite scale, one below its normal numbers the smallest of these, whose inverse
+    /// is finite.
     ///
     /// ```
     /// use grouped_linear::numerics::scale::{AmaxChoice, DelayedScaling};
@@ -113,7 +115,7 @@ impl DelayedScaling {
             return scale;
         }
         let quotient = self.max * power_of_two(-self.margin) / amax;
-        if quotient.is_infinite() { f32::MAX } else { quotient }
+        if quotient.is_infinite() { f32::MAX } else { quotient.max(f32::MIN_POSITIVE) }
     }
 }
 
@@ -294,6 +296,8 @@ mod tests {
         assert_eq!(rule.update(5.0, &mut [1e-40]), f32::MAX);
         assert_eq!(rule.update(5.0, &mut []), 5.0);
         let mut history = [2.0];
+        let large = DelayedScaling { margin: 126, ..rule };
+        assert_eq!(large.update(5.0, &mut [1e12]), f32::MIN_POSITIVE);
         assert_eq!(DelayedScaling { margin: 0, ..rule }.update(5.0, &mut history), 224.0);
         assert_eq!(history, [0.0]);
     }

@@ -199,8 +199,8 @@ fn copy_args(
 }
 
 /// One scale for each group from the magnitudes of its tiles; or, with a history, these magnitudes
-/// into its first line, and the inverses of the scales, which the result keeps: those of the history
-/// may have moved on when a product reads it.
+/// into its first line, and the scales and their inverses into the result: those of the history may have
+/// moved on when somebody reads it.
 fn scale_args(
     problem: &QuantizeProblem,
     operands: &QuantizeOperands<'_>,
@@ -209,6 +209,7 @@ fn scale_args(
     let spec = problem.destination;
     let copies = [Direction::Rowwise, Direction::Columnwise];
     let copy = copies.iter().find_map(|&direction| operands.destination.copy(direction));
+    let kept = operands.destination.scale().and_then(Tensor::address).unwrap_or(0);
     let args = ScaleArgs {
         table: scratch.table,
         amax_partial: scratch.amax,
@@ -223,11 +224,12 @@ fn scale_args(
         Some(history) => ScaleArgs {
             history: history.history.address().unwrap_or(0),
             scale: history.scale.address().unwrap_or(0),
+            kept_scale: kept,
             history_len: history.history.shape()[0] as u32,
             ..args
         },
         None => ScaleArgs {
-            scale: operands.destination.scale().and_then(Tensor::address).unwrap_or(0),
+            scale: kept,
             epsilon: operands.rule.epsilon,
             power_of_two: u32::from(operands.rule.power_of_two),
             ..args

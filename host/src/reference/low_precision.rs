@@ -77,18 +77,15 @@ fn quantize_groups(
                 *newest = newest.max(*amax);
             }
             write(&history.history.index(0)?, &newest)?;
-            let scales = read(history.scale, spec.groups)?;
-            write_inverses(operands, &scales)?;
-            scales
+            read(history.scale, spec.groups)?
         }
         _ => {
             let rule = rule(operands, spec.format, f32::MAX)?;
-            let scales: Vec<f32> = amax.iter().map(|&amax| rule.scale(amax)).collect();
-            write_inverses(operands, &scales)?;
-            operands.destination.scale().map_or(Ok(()), |scale| write(scale, &scales))?;
-            scales
+            amax.iter().map(|&amax| rule.scale(amax)).collect()
         }
     };
+    write_inverses(operands, &scales)?;
+    operands.destination.scale().map_or(Ok(()), |scale| write(scale, &scales))?;
     for direction in DIRECTIONS {
         let Some(copy) = operands.destination.copy(direction) else { continue };
         let mut data = read_bytes(&copy.data)?;

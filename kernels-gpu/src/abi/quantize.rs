@@ -99,7 +99,8 @@ impl BlockScales {
 pub struct QuantizedCopy {
     /// Device address of the data; 0: this copy is not made.
     pub data: u64,
-    /// Device address of `f32` scale_inv; of [`Blocks::Tensor`] it is not read.
+    /// Device address of `f32` scale_inv. That of [`Blocks::Tensor`] is written by the kernels that find
+    /// the scale themselves, and is no business of the others.
     pub scale_inv: u64,
     /// How the scales lie.
     pub scales: ScaleLayout,
@@ -199,7 +200,8 @@ impl Progress {
 ///   reads the source once);
 /// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
 /// - with a history and magnitudes, the largest of them into the first line of the history, unless what
-///   it holds is larger, and the inverses of the scales, which are those that were quantized with;
+///   it holds is larger, and the scales, which are those that were quantized with, and their inverses
+///   to where the result keeps them;
 /// - with a history alone, the next scales from it; the history then moves on: its second line, the
 ///   oldest, goes, the others move up, the last becomes this step's, and the first zero (delayed
 ///   scaling).
@@ -213,10 +215,10 @@ pub struct ScaleArgs {
     pub amax_partial: u64,
     /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
     pub skip: u64,
-    /// Device address of `f32[groups]`, the largest magnitude of each group; 0: not wanted.
-    pub amax: u64,
     /// Device address of `f32[groups]`; read, not written, where magnitudes go into a history.
     pub scale: u64,
+    /// Device address of `f32[groups]`, which gets a copy of the scales where they are read; 0: none.
+    pub kept_scale: u64,
     /// Device address of `f32[groups]`.
     pub scale_inv: u64,
     /// Device address of `f32[history_len, groups]`: this step, then earlier ones, the oldest first;

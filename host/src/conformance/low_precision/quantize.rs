@@ -228,9 +228,8 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
         }
         read("history after the step", state.history())?;
         read("scale after the step", state.scale())?;
-    } else if let Some(scale) = destination.scale() {
-        read("scale", scale)?;
     }
+    destination.scale().map_or(Ok(()), |scale| read("scale", scale))?;
     for tensor in db.iter().flat_map(GroupedTensor::tensors) {
         read(DB, tensor)?;
     }

@@ -1,9 +1,9 @@
 //! `group_scales`: from the largest magnitudes of tiles to the scale of each group.
 //!
 //! *Current* scaling runs it between `amax_tiles` and `quantize_tensor`. *Delayed* scaling runs it
-//! after `quantize_tensor`, to note the magnitudes that it has left in the history and the inverses of
-//! the scales that it used, and once more at the end of the step, to make the scales of the next one;
-//! between the two, ranks may reduce what was noted.
+//! after `quantize_tensor`, to note the magnitudes that it has left in the history, and the scales
+//! that it used and their inverses in the result; and once more at the end of the step, to make the
+//! scales of the next one. Between the two, ranks may reduce what was noted.
 
 use ptx_std::memory::{
     load_constant_f32, load_constant_u32, load_f32, load_shared_u32, shared_base, store_f32,
@@ -71,7 +71,11 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
         }
         if notes {
             note(args.history + at, amax);
-            store_f32(args.scale_inv + at, 1.0 / load_f32(args.scale + at));
+            let scale = load_f32(args.scale + at);
+            if args.kept_scale != 0 {
+                store_f32(args.kept_scale + at, scale);
+            }
+            store_f32(args.scale_inv + at, 1.0 / scale);
             return;
         }
         let scale = if args.history == 0 {
@@ -79,9 +83,6 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
         } else {
             delayed(args, decisive, args.scale + at)
         };
-        if args.amax != 0 {
-            store_f32(args.amax + at, amax);
-        }
         store_f32(args.scale + at, scale);
         store_f32(args.scale_inv + at, 1.0 / scale);
     }
@@ -141,7 +142,8 @@ unsafe fn delayed(args: &ScaleArgs, amax: f32, old: u64) -> f32 {
         return unsafe { load_f32(old) };
     }
     let quotient = args.format_max * power_of_two(args.margin.saturating_neg()) / amax;
-    if quotient == f32::INFINITY { f32::MAX } else { quotient }
+    // The inverse of what is smaller, or of zero, would be infinite.
+    if quotient == f32::INFINITY { f32::MAX } else { quotient.max(f32::MIN_POSITIVE) }
 }
 
 /// `2^exponent`; beyond binary32, zero or infinity.
@@ -168,7 +170,7 @@ unsafe fn advance(args: &ScaleArgs, group: u32, shared: u32) -> f32 {
     // the writes to it, and the next run's reads are behind them.
     unsafe {
         let newest = load_f32(entry(0));
-        let mut largest = newest;
+        let mut largest = newest.max(0.0); // NaN counts as none
         let mut first = 0;
         while first < args.history_len {
             let i = first + thread_index();

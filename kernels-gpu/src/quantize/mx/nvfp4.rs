@@ -203,27 +203,31 @@ unsafe fn quantize_tile<W: Way<S>, S: Source>(
         let columns = args.source.columns;
         let shared = shared_base();
         let (thread, lane) = (thread_index(), lane_index());
-        let band = warp_index() * (WARP / ACROSS) + lane / ACROSS;
-        let row = tile.row + band * NVFP4_BLOCK;
-        let column = lane % ACROSS * CHUNK;
-        let in_group =
-            u64::from(row) * u64::from(columns) + u64::from(tile.column) + u64::from(column);
+        let before = u64::from(tile.row) * u64::from(columns) + u64::from(tile.column);
+        let (source, index) = (
+            tiles.group_address(tile, S::BYTES) + S::BYTES * before,
+            tile.first * u64::from(columns) + before,
+        );
         let work = Work {
             args,
             part,
             tile,
             tokens: tiles.are_tokens(),
-            column,
-            band,
-            source: tiles.group_address(tile, S::BYTES) + S::BYTES * in_group,
-            index: tile.first * u64::from(columns) + in_group,
-            left: if tile.column + column < columns { tile.rows.saturating_sub(row) } else { 0 },
+            tile_source: source,
+            tile_index: index,
+            column: 0,
+            band: 0,
+            source,
+            index,
+            left: tile.rows.saturating_sub(tile.row),
             row_scales: TileScales::new(layout(args, &args.rowwise, false), shared + ROW_SCALES),
             column_scales: TileScales::new(
                 layout(args, &args.columnwise, true),
                 shared + COLUMN_SCALES,
             ),
         };
+        let band = warp_index() * (WARP / ACROSS) + lane / ACROSS;
+        let work = work.at::<S>(band, lane % ACROSS * CHUNK);
 
         // Sum them, and quantize them.
         let dbias = opaque_u64(dbias);

@@ -1,7 +1,7 @@
 //! `swizzle_scales`: block scales from compact to swizzled order, and back.
 //!
-//! A warp moves the 512 bytes of tile rows that four blocks along the reduction have, a few bytes a
-//! lane: scales are a thirtieth of the data, so plain byte accesses do.
+//! A block moves the 512 bytes of tile rows that four blocks along the reduction have, two bytes a
+//! thread: scales are a thirtieth of the data, so plain byte accesses do.
 
 use ptx_std::memory::{load_constant_byte, store_byte};
 use ptx_std::thread::{block_index, grid_blocks, thread_index};

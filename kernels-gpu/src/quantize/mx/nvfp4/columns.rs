@@ -40,30 +40,47 @@ const BANDS_OF_WARP: u32 = BANDS / (THREADS / WARP);
 /// As [`Way::quantize`](super::Way::quantize).
 #[inline(always)]
 pub(super) unsafe fn columns(work: &Work<'_>) {
-    let transforms = work.args.transform != 0;
-    let is_random = work.args.random != 0;
-    // SAFETY: handed to the caller.
+    let copy = work.columnwise();
+    // SAFETY: handed to the caller. A copy is in codes or in exact numbers, but the kernel makes both.
     unsafe {
         let scaling = &work.column_scaling();
-        match (transforms, is_random) {
-            (false, false) => pieces::<false, false>(work, scaling),
-            (false, true) => pieces::<false, true>(work, scaling),
-            (true, false) => pieces::<true, false>(work, scaling),
-            (true, true) => pieces::<true, true>(work, scaling),
+        if copy.data != 0 || copy.scales != 0 {
+            form::<false>(work, scaling);
+        }
+        if copy.exact != 0 {
+            form::<true>(work, scaling);
         }
     }
 }
 
-/// The warp's pieces of its bands, one after the other.
+/// The copy in codes or in exact numbers.
 #[inline(always)]
-unsafe fn pieces<const TRANSFORM: bool, const RANDOM: bool>(work: &Work<'_>, scaling: &Scaling) {
+unsafe fn form<const EXACT: bool>(work: &Work<'_>, scaling: &Scaling) {
+    // SAFETY: as in `columns`.
+    unsafe {
+        match (work.args.transform != 0, work.args.random != 0) {
+            (false, false) => pieces::<EXACT, false, false>(work, scaling),
+            (false, true) => pieces::<EXACT, false, true>(work, scaling),
+            (true, false) => pieces::<EXACT, true, false>(work, scaling),
+            (true, true) => pieces::<EXACT, true, true>(work, scaling),
+        }
+    }
+}
+
+/// The warp's pieces of its bands, one after the other: a loop for each form has fewer registers to keep
+/// than one with a branch.
+#[inline(always)]
+unsafe fn pieces<const EXACT: bool, const TRANSFORM: bool, const RANDOM: bool>(
+    work: &Work<'_>,
+    scaling: &Scaling,
+) {
     // SAFETY: as in `columns`; elements are loaded as far as the source has them.
     unsafe {
         let random = &RANDOM.then(|| Random::load(work.args.random, true));
         let mut piece = 0;
         while piece != PIECES * BANDS_OF_WARP {
             let band = warp_index() * BANDS_OF_WARP + piece / PIECES;
-            let work = &work.at(band, piece % PIECES * (WARP * TWO) + lane_index() * TWO);
+            let work = &work.at::<Bf16>(band, piece % PIECES * (WARP * TWO) + lane_index() * TWO);
 
             // The numbers of both columns, and their scales.
             let rows = transformed::<TRANSFORM>(load(work));
@@ -73,18 +90,17 @@ unsafe fn pieces<const TRANSFORM: bool, const RANDOM: bool>(work: &Work<'_>, sca
             let blocks = &[left, right];
             let rows = &numbers::<RANDOM>(rows, scaling, blocks);
 
-            let copy = work.columnwise();
-            if copy.data != 0 || copy.scales != 0 {
+            if EXACT {
+                let to = work.columnwise().exact;
+                store_exact::<0>(work, to, rows, blocks, random);
+                store_exact::<1>(work, to, rows, blocks, random);
+            } else {
                 let [first, second] = [
                     encode::<0>(work, rows, blocks, random),
                     encode::<1>(work, rows, blocks, random),
                 ];
                 put_column(work, 0, [first[0], second[0]], &blocks[0]);
                 put_column(work, 1, [first[1], second[1]], &blocks[1]);
-            }
-            if copy.exact != 0 {
-                store_exact::<0>(work, copy.exact, rows, blocks, random);
-                store_exact::<1>(work, copy.exact, rows, blocks, random);
             }
             piece = opaque(piece + 1); // a loop: unrolled, it would be four times the code
         }

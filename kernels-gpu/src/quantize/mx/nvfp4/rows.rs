@@ -121,8 +121,7 @@ unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scalin
         let random = RANDOM.then(|| Random::load(work.args.random, false));
         let collector = work.row_collector();
         let left = work.left;
-        let pitch = Bf16::BYTES * u64::from(work.args.source.columns);
-        let load = |address: u64, first: u32| {
+        let load = |address: u64, first: u32, pitch: u64| {
             let row = |i: usize| address + pitch * i as u64;
             if first + ROWS <= left {
                 array4(|i| load_constant_u32x4(row(i)))
@@ -130,14 +129,16 @@ unsafe fn fours<O: Output, const RANDOM: bool>(work: &Work<'_>, scaling: &Scalin
                 array4(|i| Bf16::load(first + (i as u32) < left, row(i)))
             }
         };
-        // Eight elements have a number, and a row has as many numbers.
-        let numbers = pitch / Bf16::BYTES / u64::from(CHUNK);
         // Where the source would begin if all groups lay behind each other.
         let origin = work.source.wrapping_sub(Bf16::BYTES * work.index);
         let mut source = work.source;
         let mut first = 0;
         while first != NVFP4_BLOCK {
-            let chunks = load(source, first);
+            let columns = opaque(work.args.source.columns);
+            let pitch = Bf16::BYTES * u64::from(columns);
+            // Eight elements have a number, and a row has as many numbers.
+            let numbers = u64::from(columns / CHUNK);
+            let chunks = load(source, first, pitch);
             let blocks = block_scales(scaling, four_amax(chunks));
             if O::SCALED && lane_index().is_multiple_of(2) {
                 each4(|i| collector.put(first + i as u32, blocks[i].code));

@@ -8,7 +8,6 @@ use super::super::source::Source;
 use super::super::tiles::Tile;
 use super::super::unroll::anew;
 use crate::abi::mx::{MxCopy, NVFP4_BLOCK, Nvfp4Args};
-use crate::gemm::element::Bf16;
 
 /// Which copies of a tile a block makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,6 +26,9 @@ pub struct Work<'a> {
     pub part: Part,
     pub tile: &'a Tile,
     pub tokens: bool,
+    /// Address of the tile's first element, and its index in arrays that lie as the source does.
+    pub tile_source: u64,
+    pub tile_index: u64,
     /// The thread's first column in the tile, and its band of 16 rows.
     pub column: u32,
     pub band: u32,
@@ -41,26 +43,19 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// What the thread does from another band and column of a tile of BF16 on.
+    /// What the thread does with the rows of a band from a column of the tile on.
     #[inline(always)]
-    pub fn at(&self, band: u32, column: u32) -> Self {
-        let columns = self.args.source.columns;
-        let in_tile = |band: u32, column: u32| {
-            u64::from(band * NVFP4_BLOCK) * u64::from(columns) + u64::from(column)
-        };
-        // It may lie before the thread's own.
-        let further = in_tile(band, column).wrapping_sub(in_tile(self.band, self.column));
-        let row = self.tile.row + band * NVFP4_BLOCK;
+    pub fn at<S: Source>(&self, band: u32, column: u32) -> Self {
+        let (tile, columns) = (self.tile, self.args.source.columns);
+        let row = band * NVFP4_BLOCK;
+        let before = u64::from(row) * u64::from(columns) + u64::from(column);
+        let is_there = tile.column + column < columns;
         Work {
             column,
             band,
-            source: self.source.wrapping_add(further.wrapping_mul(Bf16::BYTES)),
-            index: self.index.wrapping_add(further),
-            left: if self.tile.column + column < columns {
-                self.tile.rows.saturating_sub(row)
-            } else {
-                0
-            },
+            source: self.tile_source + S::BYTES * before,
+            index: self.tile_index + before,
+            left: if is_there { tile.rows.saturating_sub(tile.row + row) } else { 0 },
             ..*self
         }
     }
