@@ -154,12 +154,11 @@ impl Device {
         self.0.statistics()
     }
 
-    /// The first GPU that has tensor-core kernels here, else the CPU.
+    /// The first GPU that has tensor-core kernels here, else the CPU. GPUs that cannot be opened are
+    /// passed over.
     pub fn best_available() -> Self {
-        match Self::cuda(0) {
-            Ok(device) if device.target().tensor_cores() => device,
-            _ => Self::cpu(),
-        }
+        let gpus = (0..Self::cuda_count().unwrap_or(0)).map(Self::cuda);
+        first_with_kernels(gpus).unwrap_or_else(Self::cpu)
     }
 
     /// A new stream: work on it runs in order, and beside other streams. (On the CPU and on
@@ -334,6 +333,11 @@ impl Drop for Timing<'_> {
     }
 }
 
+/// The first device that was opened and has tensor-core kernels; those behind it are not opened.
+fn first_with_kernels(devices: impl IntoIterator<Item = Result<Device>>) -> Option<Device> {
+    devices.into_iter().flatten().find(|device| device.target().tensor_cores())
+}
+
 /// A capture under way. It ends even if the captured closure panics: a stream left recording would
 /// be of no use to anyone.
 struct Recording<'a>(&'a dyn Queue);
@@ -390,5 +394,29 @@ impl Graph {
             return Err(Error::invalid("launch: graph and stream belong to different devices"));
         }
         self.graph.launch(stream.queue())
+    }
+}
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use ptx_emulator::Arch;
+
+    use super::*;
+
+    #[test]
+    fn the_first_device_with_kernels_is_taken() -> Result<()> {
+        let wanted = Device::emulated(Arch::Sm90a)?;
+        let mut opened = 0;
+        let devices = [
+            Err(Error::invalid("cannot be opened")),
+            Ok(Device::cpu()),
+            Ok(wanted.clone()),
+            Device::emulated(Arch::Sm100a),
+        ];
+        let found = first_with_kernels(devices.into_iter().inspect(|_| opened += 1));
+        assert_eq!((found.map(|device| device.id()), opened), (Some(wanted.id()), 3));
+        assert!(first_with_kernels([Ok(Device::cpu())]).is_none());
+        assert!(first_with_kernels([]).is_none());
+        Ok(())
     }
 }
