@@ -44,6 +44,12 @@
 //! # Ok::<(), grouped_linear::Error>(())
 //! ```
 //!
+//! # Low precision
+//!
+//! A layer computes in FP8, MXFP8 or NVFP4 where forward is given a [`LayerRecipe`]
+//! ([`ForwardOptions::recipe`]); backward follows it. [`recipe`] says which there are, and which to
+//! take.
+//!
 //! # Flow
 //!
 //! Every operation takes the same road:
@@ -103,7 +109,7 @@ pub use crate::tensor::{
 #[cfg(feature = "emulator")]
 pub use ptx_emulator::{Arch, Statistics};
 
-/// The example of the README is a test, too.
+/// The examples of the README are tests, too.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

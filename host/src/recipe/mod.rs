@@ -1,6 +1,10 @@
 //! Recipes of low precision: which format each tensor of a layer is quantized to, and how its scales
 //! are found. A recipe is plain data that is passed along; nothing is global.
 //!
+//! A layer follows a [`Recipe`] through a [`LayerRecipe`](crate::LayerRecipe), which also holds what
+//! is remembered from step to step, and is handed to forward
+//! ([`ForwardOptions::recipe`](crate::ForwardOptions::recipe)). Its documentation has an example.
+//!
 //! | recipe | tokens | weights | output gradients | scales |
 //! | --- | --- | --- | --- | --- |
 //! | [`CurrentScaling`] | E4M3, one per group | E4M3, one per group | E4M3 or E5M2 | FP32, of this tensor |
@@ -10,6 +14,25 @@
 //! | [`Nvfp4Scaling`] | E2M1, 1 × 16 | E2M1, 16 × 16 | E2M1, 1 × 16, rounded at random | E4M3, and FP32 above them |
 //!
 //! "One per group" is one scale for all of an expert's rows.
+//!
+//! # Which recipe?
+//!
+//! It depends on the GPU and on the size of the experts. Speeds are those of a layer's forward and
+//! backward, with everything quantized in every call, beside the same layer in BF16 (H200,
+//! 2026-11-24; `docs/benchmarks.md` has all of them).
+//!
+//! - On Hopper with few large experts [`CurrentScaling`] is fastest: 1.40 to 1.50 times as fast as
+//!   BF16 with 8 experts, 1.22 times with 32. [`BlockScaling`] has finer scales, and 1.25 to 1.30 and
+//!   1.12 times BF16's speed.
+//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.90 of its speed; with
+//!   128 of 1536 × 2048 they have 0.74 and 0.75. Quantizing the weights once for several microbatches
+//!   ([`QuantizeWeights`](crate::QuantizeWeights)) saves a part of that; how much is not measured.
+//! - [`DelayedScaling`] reads each tensor once, where current scaling reads those of large experts
+//!   twice. Its scales are those of earlier steps, and the end of a step must be said
+//!   ([`LayerRecipe::update`](crate::LayerRecipe::update)). Its speed in a layer is not measured.
+//! - [`Mxfp8Scaling`] and [`Nvfp4Scaling`] are for Blackwell, whose tensor cores multiply them. On
+//!   Hopper they are slower than BF16, with 0.66 to 0.90 and 0.49 to 0.80 of its speed: there they
+//!   serve to train with Blackwell's numbers.
 
 mod format;
 
@@ -55,6 +78,9 @@ pub struct CurrentScaling {
 
 /// Per-tensor FP8 whose scales come from the magnitudes of earlier steps, so that a tensor is read
 /// once. [`DelayedState`](crate::DelayedState) keeps the history.
+///
+/// Call [`LayerRecipe::update`](crate::LayerRecipe::update) once per step of the optimiser, after the
+/// backward of the last microbatch: it makes the next scales. Without it all scales stay 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DelayedScaling {
     /// FP8 types.
@@ -97,14 +123,15 @@ pub struct Nvfp4Scaling {
     /// Blocks of the weights; with squares, forward and backward read the same numbers.
     pub weight: BlockShape,
     /// Whether tokens and output gradients are mixed along the tokens before the product that gives
-    /// the gradient of the weights; there the transform cancels, and outliers are spread.
+    /// the gradient of the weights: outliers are spread, and the transform cancels in the product.
     pub transform: Transform,
     /// Whether output gradients are rounded at random, so that the mean of their errors is zero.
     pub stochastic_gradients: bool,
     /// Seed of the random numbers.
     pub seed: u64,
     /// What an FP32 scale of the tokens covers. With [`Scope::Row`] there is no copy that the
-    /// gradient of the weights could read, so backward computes in high precision.
+    /// gradient of the weights could read, so the tokens are not transformed, and backward computes
+    /// in high precision.
     pub input: Scope,
     /// How the tokens' blocks pick a scale; `None`: their largest magnitude is mapped to 6.
     pub input_four_over_six: Option<FourOverSix>,
@@ -117,8 +144,9 @@ pub struct Nvfp4Scaling {
 pub struct FourOverSix {
     /// The error that is compared.
     pub error: ErrorMeasure,
-    /// The largest block scale where the largest magnitude of all is mapped to 6. Products read it
-    /// from each operand.
+    /// The largest block scale that is used where the largest magnitude is mapped to 6;
+    /// [`ScaleBound::Reduced`] leaves room for mapping to 4. Both operands of a product carry their
+    /// own.
     pub bound: ScaleBound,
 }
 
@@ -175,7 +203,8 @@ impl Default for Nvfp4Scaling {
 pub enum Recipe {
     /// Per-tensor FP8, scales of the tensor itself.
     Current(CurrentScaling),
-    /// Per-tensor FP8, scales of earlier steps.
+    /// Per-tensor FP8, scales of earlier steps;
+    /// [`LayerRecipe::update`](crate::LayerRecipe::update) ends a step.
     Delayed(DelayedScaling),
     /// FP8 with a scale per block.
     Block(BlockScaling),
@@ -231,8 +260,8 @@ impl Recipe {
         }
     }
 
-    /// How the sums of a pass grow: those of forward in the tensor core alone where one scale holds
-    /// for all of a group, since their relative error is that of the format; those of gradients, and
+    /// Where the sums of a pass are accumulated: in forward in the tensor core alone where one scale
+    /// holds for all of a group, since that loses less than the format does; those of gradients, and
     /// all with scaled blocks, in FP32.
     pub fn accumulation(&self, pass: Pass) -> Accumulation {
         match (self, pass) {
@@ -244,10 +273,10 @@ impl Recipe {
     /// Refuses parameters that no tensor can be quantized with.
     ///
     /// # Errors
-    /// A history without entries; a negative or infinite epsilon; a margin beyond ±126; FP32-scaled
-    /// square blocks on both sides of a product, or one scale for all of a tensor among blocks; what
-    /// NVFP4 cannot combine: the transform or rows' scales with four over six of the tokens, for
-    /// example.
+    /// A history without entries or with too many; an epsilon that is negative or not finite; a
+    /// margin beyond ±126; FP32-scaled square blocks on both sides of a product, or one scale for
+    /// all of a tensor among blocks; the Hadamard transform of NVFP4 with four over six of the
+    /// tokens.
     pub fn check(&self) -> Result<()> {
         let epsilon = self.scale_rule().epsilon;
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
