@@ -30,8 +30,8 @@ impl RandomState {
         Tensor::from_slice(stream, &[2], &[seed as i64, 0]).map(Self)
     }
 
-    /// A state in memory that exists: `[2]` of I64, seed and offset, which lie where 64-bit numbers
-    /// can.
+    /// A state in memory that exists: `[2]` of I64, seed and offset, at an address that is a multiple
+    /// of 8.
     ///
     /// # Errors
     /// Another shape or type.

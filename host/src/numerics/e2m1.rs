@@ -45,10 +45,10 @@ impl E2m1 {
         Self(code | sign(bits))
     }
 
-    /// One of the two neighbours, at random, so that the mean is the value: with `fraction` the part
-    /// of the way from the neighbour nearer zero, the further one is taken where
-    /// `fraction · 2¹⁶ + random + 0.5` is 2¹⁶ or more. Values that the format has, and those beyond
-    /// ±6, do not depend on `random`. NaN gives +6.
+    /// One of the two neighbours, at random, so that the mean is the value. Let `p` be the distance
+    /// to the neighbour nearer zero, in units of 2⁻¹⁶ of the step: the neighbour further from zero is
+    /// taken if `p + random + ½ ≥ 2¹⁶`. Values that the format has, and those beyond ±6, do not
+    /// depend on `random`. NaN gives +6.
     ///
     /// ```
     /// use grouped_linear::numerics::E2m1;

@@ -206,7 +206,7 @@ impl GroupedTensor {
     /// As [`GroupedTensor::from_slice`], with FP32 values rounded to nearest even.
     ///
     /// # Errors
-    /// `dtype` is an integer type; otherwise as [`GroupedTensor::from_slice`].
+    /// `dtype` is not BF16, FP16 or FP32; otherwise as [`GroupedTensor::from_slice`].
     pub fn from_f32(
         stream: &Stream,
         layout: ParamLayout,

@@ -81,7 +81,7 @@ impl Tensor {
     /// A floating-point tensor of type `dtype` from FP32 values, rounded to nearest even.
     ///
     /// # Errors
-    /// `dtype` is an integer type; otherwise as [`Tensor::from_slice`].
+    /// `dtype` is not BF16, FP16 or FP32; otherwise as [`Tensor::from_slice`].
     pub fn from_f32(
         stream: &Stream,
         shape: &[usize],
@@ -196,7 +196,7 @@ impl Tensor {
     /// Overwrites all elements with FP32 values, rounded to the tensor's type (nearest even).
     ///
     /// # Errors
-    /// As [`Tensor::write`]; the tensor's type is an integer type.
+    /// As [`Tensor::write`]; the tensor's type is not BF16, FP16 or FP32.
     pub fn write_f32(&mut self, stream: &Stream, values: &[f32]) -> Result<()> {
         match self.dtype {
             DType::F32 => self.write(stream, values),

@@ -42,8 +42,8 @@ pub struct MeasureArgs {
     /// Calls of which host time is the mean; fewer, 5 at least, where these take the GPU over 20 ms.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
     host_calls: u32,
-    /// The kernel of products, by name, in layers of all: auto, simt, block, narrow, pair or aligned. What
-    /// it does not do is refused.
+    /// Kernel for every product, layers' included, by name: auto, simt, block, narrow, pair or
+    /// aligned. A product that it cannot compute is refused.
     #[arg(long, default_value = "auto", value_parser = choices::kernel, conflicts_with = "model")]
     pub kernel: KernelChoice,
     /// Write what was measured to this file, as JSON.
