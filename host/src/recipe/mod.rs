@@ -3,7 +3,7 @@
 //!
 //! A layer follows a [`Recipe`] through a [`LayerRecipe`](crate::LayerRecipe), which also holds what
 //! is remembered from step to step, and is handed to forward
-//! ([`ForwardOptions::recipe`](crate::ForwardOptions::recipe)). Its documentation has an example.
+//! ([`ForwardOptions::recipe`](crate::ForwardOptions::recipe)). `LayerRecipe` has an example.
 //!
 //! | recipe | tokens | weights | output gradients | scales |
 //! | --- | --- | --- | --- | --- |
