@@ -447,6 +447,7 @@ fn lines(general: bool) -> Vec<QuantizeCase> {
     let mut all = common(Format::Nvfp4(lines), Format::Nvfp4(mixed));
     let random = QuantizeCase { stochastic: true, ..plain(Format::Nvfp4(mixed)) };
     all.push(QuantizeCase { form: Form::Exact, ..random });
+    all.push(random);
     all.push(QuantizeCase { format: Format::Nvfp4(lines), ..random });
     all.push(QuantizeCase { flag: Some(1), ..random });
     for (stochastic, format) in [(false, lines), (true, lines), (true, mixed)] {
