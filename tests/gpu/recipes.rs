@@ -6,8 +6,9 @@ use grouped_linear::recipe::{
     BlockScaling, CurrentScaling, DelayedScaling, Mxfp8Scaling, Nvfp4Scaling, Recipe,
 };
 use grouped_linear::{
-    BackwardOptions, BiasUse, Captured, CapturedLayer, DType, Device, Error, ForwardOptions,
-    GradSink, LayerRecipe, RecipeBuffers, Result, RowSink, Stream, Wgrad,
+    BackwardOptions, BackwardPrecision, BiasUse, Captured, CapturedLayer, DType, Device, Error,
+    ForwardOptions, GradSink, LayerRecipe, RecipeBuffers, Result, RowSink, SavePolicy, Stream,
+    Wgrad,
 };
 
 use crate::device::{Inputs, Layout, Outputs};
@@ -43,6 +44,8 @@ pub fn checks() -> Vec<Check> {
         let check = move |device: &Device| without_buffers(device, recipe);
         checks.push(Check::new(format!("recipes: no graph without buffers, {name}"), check));
     }
+    let name = "recipes: other ways of a recipe are recorded anew";
+    checks.push(Check::new(name, other_ways));
     checks.into_iter().map(|check| check.emulated_if(true)).collect()
 }
 
@@ -163,6 +166,53 @@ fn captured_layer(device: &Device, recipe: Recipe) -> Outcome {
         let did = replay(&stream, &mut captured, &mut step)?;
         if did != want {
             return Err(format!("call {turn}: {did:?}").into());
+        }
+        compare(&stream, &format!("call {turn}"), &step.outputs, &eager.outputs)?;
+    }
+    Ok(())
+}
+
+/// The same recipe in the same buffers, but with another backward, or other tokens kept for it.
+fn other_ways(device: &Device) -> Outcome {
+    let (stream, layout) = (device.stream()?, Layout::Packed);
+    let recipe = Recipe::Current(CurrentScaling::default());
+    let mut eager = Step::new(&stream, recipe, layout)?;
+    let mut step = Step::new(&stream, recipe, layout)?;
+    let mut captured = CapturedLayer::new(step.inputs.layer.clone());
+    let own = step.recipe.clone();
+    let high = own.clone().with_backward(BackwardPrecision::High)?;
+    let original = own.clone().with_save(SavePolicy::Original)?;
+    let restoring = own.clone().with_backward(BackwardPrecision::Dequantized)?;
+    let [large, small] = [&own, &restoring].map(|own| RecipeBuffers::new(&stream, own, SIZES.rows));
+    let (large, small) = (large?, small?);
+    use Captured::{Changed, First, Replayed};
+    let (recipe, x, dy) = (Changed("the recipe"), Changed("x"), Changed("dy"));
+    for (turn, (way, buffers, want)) in [
+        (&own, &large, [First; 3]),
+        (&own, &large, [Replayed; 3]),
+        (&high, &large, [recipe, x, dy]),
+        (&high, &large, [Replayed; 3]),
+        // Tokens as they are, too, but quantized weights.
+        (&original, &large, [recipe, Changed("weights"), dy]),
+        // The gradient of the weights reads what backward quantized, where forward would have put it.
+        (&own, &large, [recipe, x, Replayed]),
+        (&restoring, &small, [recipe, x, dy]),
+        (&high, &small, [recipe, x, x]),
+        (&restoring, &small, [recipe, x, x]),
+        (&restoring, &small, [Replayed; 3]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        eager.recipe = way.clone();
+        step.recipe = way.clone().with_buffers(buffers.clone());
+        for step in [&mut eager, &mut step] {
+            step.write(&stream, turn % SPLITS.len())?;
+        }
+        eager.run(&stream)?;
+        let did = replay(&stream, &mut captured, &mut step)?;
+        if did != want {
+            return Err(format!("call {turn}: {did:?} instead of {want:?}").into());
         }
         compare(&stream, &format!("call {turn}"), &step.outputs, &eager.outputs)?;
     }

@@ -4,16 +4,16 @@ use std::fmt;
 
 use super::delayed::PendingWgrad;
 use super::forward::{BiasMode, CallSpec};
-use super::low_precision::LayerRecipe;
+use super::low_precision::{BackwardPrecision, LayerRecipe, SavePolicy};
 use super::saved::{Saved, Tokens, Weights};
 use super::sink::{GradSink, RowSink, Wgrad};
 use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, SelectedGrads};
 use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::{Execution, KernelChoice};
-use crate::recipe::Recipe;
+use crate::recipe::{Accumulation, Format, Recipe};
 use crate::splits::Splits;
-use crate::tensor::{DType, GroupedTensor, Tensor};
+use crate::tensor::{DType, Form, GroupedTensor, Tensor};
 
 /// A layer that records its forward, its backward and its delayed gradients of weights in a graph
 /// each, and replays them: one launch a call, whatever the calls consist of.
@@ -96,12 +96,24 @@ type Signature = Vec<(&'static str, Part)>;
 enum Part {
     Tensor(Option<Place>),
     Tensors(Vec<Place>),
-    Recipe(Option<(Recipe, Vec<Place>)>),
+    Recipe(Option<Rules>),
+    Product(Option<([Format; 2], Accumulation)>),
     Groups(Option<Groups>),
     Bias(BiasMode),
     Needs(Needs),
     Kernel(KernelChoice),
     Sink(Way),
+}
+
+/// What a layer's recipe says, and where its memory lies. Two that differ in what backward does may
+/// share all of their memory.
+#[derive(Clone, Debug, PartialEq)]
+struct Rules {
+    recipe: Recipe,
+    form: Form,
+    save: SavePolicy,
+    backward: BackwardPrecision,
+    memory: Vec<Place>,
 }
 
 /// What happens to a gradient of parameters.
@@ -203,7 +215,7 @@ impl CapturedLayer {
         dy: &Tensor,
         mut options: BackwardOptions<'_>,
     ) -> Result<(SelectedGrads, Captured)> {
-        let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, recipe, .. } = saved;
+        let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
         refuse_new(&options, saved)?;
         let (dw_way, dw) = match &options.dw {
             Wgrad::Now(sink) => (Way::of(sink), sink.buffer()),
@@ -226,7 +238,7 @@ impl CapturedLayer {
             ("dscales", Part::tensor(options.dscales.buffer())),
             ("needs", Part::Needs(*needs)),
             ("kernel", Part::Kernel(*kernel)),
-            ("the recipe", Part::recipe(recipe.as_ref())),
+            ("the recipe", Part::recipe(saved.recipe.as_ref().or(saved.restore.as_ref()))),
         ];
         if let Some((grads, captured)) = replay(&self.backward, &signature, stream)? {
             return Ok((again(grads), captured));
@@ -261,6 +273,7 @@ impl CapturedLayer {
             ("dw", Part::groups(sink.buffer())),
             ("the sink of dw", Part::Sink(Way::of(&sink))),
             ("kernel", Part::Kernel(operands.kernel())),
+            ("the recipe", Part::Product(operands.rules())),
         ];
         if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream)? {
             pending.release();
@@ -385,9 +398,13 @@ impl Part {
     }
 
     fn recipe(recipe: Option<&LayerRecipe>) -> Self {
-        Self::Recipe(
-            recipe.map(|own| (*own.recipe(), own.memory().into_iter().map(Place::of).collect())),
-        )
+        Self::Recipe(recipe.map(|own| Rules {
+            recipe: *own.recipe(),
+            form: own.form(),
+            save: own.save(),
+            backward: own.backward(),
+            memory: own.memory().into_iter().map(Place::of).collect(),
+        }))
     }
 
     fn tensor(tensor: Option<&Tensor>) -> Self {

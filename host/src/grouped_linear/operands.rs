@@ -10,7 +10,7 @@ use super::sink::gemm_options;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{Factor, KernelChoice, Pass};
-use crate::recipe::{Accumulation, Role};
+use crate::recipe::{Accumulation, Format, Role};
 use crate::splits::Splits;
 use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
 
@@ -154,6 +154,16 @@ impl WgradOperands {
     pub(super) fn kernel(&self) -> KernelChoice {
         match &self.factors {
             Factors::Plain { kernel, .. } | Factors::Quantized { kernel, .. } => *kernel,
+        }
+    }
+
+    /// How the numbers of quantized operands are read, and how their sums grow.
+    pub(super) fn rules(&self) -> Option<([Format; 2], Accumulation)> {
+        match &self.factors {
+            Factors::Plain { .. } => None,
+            Factors::Quantized { x, dy, accumulation, .. } => {
+                Some(([dy, x].map(|own| own.spec().format), *accumulation))
+            }
         }
     }
 

@@ -288,6 +288,16 @@ impl LayerRecipe {
         [input, weight, grad_output].into_iter().try_for_each(|state| state.update(stream))
     }
 
+    /// What forward keeps of the tokens.
+    pub(super) fn save(&self) -> SavePolicy {
+        self.save
+    }
+
+    /// In which precision backward computes.
+    pub(super) fn backward(&self) -> BackwardPrecision {
+        self.backward
+    }
+
     /// Whether backward multiplies quantized tensors.
     pub(super) fn in_backward(&self) -> bool {
         self.backward == BackwardPrecision::Recipe
