@@ -305,17 +305,20 @@ pub(super) fn nothing_written(stream: &Stream) -> Result<()> {
         let amax = recipe.delayed().expect("states").input.amax()?;
         assert_eq!(amax.to_f32(stream)?, [0.0; GROUPS], "{copies:?}");
     }
-    // Outputs that only the product, which comes last, would refuse.
+    // Outputs that only the product, which comes last, would refuse, and one that no launch would.
+    let recipe = delayed(stream)?;
+    let history = recipe.delayed().expect("states").weight.history().clone();
+    let over_history = history.narrow(8, ROWS * N / GROUPS)?.reshape(&[ROWS, N])?;
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     let arena = Tensor::from_f32(stream, &[ROWS * N + 1], DType::Bf16, &[2.0; ROWS * N + 1])?;
     let part = |start, columns| arena.narrow(start, ROWS * columns)?.reshape(&[ROWS, columns]);
     for (what, x, y) in [
         ("integers", x.clone(), Some(Tensor::zeros(stream, &[ROWS, N], DType::I32)?)),
         ("over the tokens", part(0, K)?, Some(part(0, N)?)),
-        ("between 16 bytes", x, gpu.then(|| part(1, N)).transpose()?),
+        ("between 16 bytes", x.clone(), gpu.then(|| part(1, N)).transpose()?),
+        ("over the history", x, Some(over_history)),
     ] {
         let Some(mut y) = y else { continue };
-        let recipe = delayed(stream)?;
         let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
         let splits = Splits::host(&[2, 3])?;
         let outcome = layer.forward_into(stream, &x, &splits, options, &mut y);

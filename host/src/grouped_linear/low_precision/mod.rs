@@ -14,7 +14,7 @@ use super::delayed_state::DelayedState;
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{KernelChoice, Plan, micro_form};
+use crate::plan::{HistoryOperands, KernelChoice, Plan, micro_form};
 use crate::recipe::{Format, Recipe, Role, Scope};
 use crate::tensor::{Direction, Form, QuantizedSpec, QuantizedTensor, Tensor, check_experts};
 
@@ -338,9 +338,12 @@ impl LayerRecipe {
         let buffers = self.buffers.iter().flat_map(RecipeBuffers::tensors);
         let delayed =
             self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
+        let delayed = delayed.map(DelayedState::operands).flat_map(|own| {
+            let HistoryOperands { history, scale, scale_inv } = own;
+            [history, scale, scale_inv]
+        });
         let weights = self.weights.iter().flat_map(QuantizedTensor::tensors);
         let random = self.random.iter().map(RandomState::tensor);
-        let delayed = delayed.map(DelayedState::scale);
         weights.chain(buffers).chain(delayed).chain(random).collect()
     }
 }
