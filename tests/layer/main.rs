@@ -43,7 +43,8 @@ fn main() -> ExitCode {
     ];
     let mut trials = on_engines(&tests.concat());
     trials.extend(on_blackwell(
-        &[recipes::ON_BLACKWELL, forms::TESTS, kernels::ON_BLACKWELL].concat(),
+        &[recipes::ON_BLACKWELL, forms::TESTS, recipe_buffers::ON_BLACKWELL, kernels::ON_BLACKWELL]
+            .concat(),
     ));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

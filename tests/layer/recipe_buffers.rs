@@ -2,7 +2,8 @@
 
 use grouped_linear::recipe::{CurrentScaling, Mxfp8Scaling, Recipe};
 use grouped_linear::{
-    BackwardPrecision, BiasUse, Config, DType, LayerRecipe, RecipeBuffers, Result, Stream,
+    BackwardPrecision, BiasUse, Config, DType, Form, ForwardOptions, LayerRecipe, QuantizeWeights,
+    RecipeBuffers, Result, Stream, Tensor, WeightCache,
 };
 
 use crate::engines::Test;
@@ -11,7 +12,13 @@ use crate::recipes::{GROUPS, K, Model, N, PADDED, ROWS, same_results};
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: buffers are as large as what is quantized", |e, s| sizes(s).expect(e)),
     ("recipes: buffers for backward in high precision", |e, s| high(s).expect(e)),
+    ("recipes: buffers beside given weights have no room for others", given_weights),
+    ("recipes: buffers in another form are refused", |e, s| forms(s).expect(e)),
 ];
+
+/// There are more forms.
+pub(crate) const ON_BLACKWELL: &[(&str, Test)] =
+    &[("recipes: buffers in another form are refused", |e, s| forms(s).expect(e))];
 
 /// Bytes: rowwise tokens and weights; what backward in the recipe's precision needs more.
 fn sizes(stream: &Stream) -> Result<()> {
@@ -52,6 +59,64 @@ fn high(stream: &Stream) -> Result<()> {
     for (name, buffers) in [("small", small), ("large", large)] {
         let own = own.clone().with_buffers(buffers);
         same_results(name, &model.step(stream, BiasUse::Add, Some(&own))?, &want);
+    }
+    Ok(())
+}
+
+/// The layer's results are the same; without the weights there is nowhere to put them.
+fn given_weights(engine: &str, stream: &Stream) {
+    let outcome = || -> Result<()> {
+        let model = Model::new(stream, DType::Bf16, 23)?;
+        let own = model.recipe(stream, Recipe::Current(CurrentScaling::default()))?;
+        let want = model.step(stream, BiasUse::Add, Some(&own))?;
+        let prepare = QuantizeWeights { recipe: own.clone(), master: DType::Bf16 };
+        let mut cache = WeightCache::new(stream, prepare)?;
+        cache.refresh(stream, model.layer.weights(), 1)?;
+        let bytes = |own: &LayerRecipe| -> Result<usize> {
+            Ok(RecipeBuffers::new(stream, own, ROWS)?.byte_len())
+        };
+        let given = own.clone().with_weights(cache.prepared().clone())?;
+        // Both copies with their scale and its inverse.
+        assert_eq!(bytes(&own)? - bytes(&given)?, 2 * GROUPS * N * K + 2 * GROUPS * 4);
+        let buffers = RecipeBuffers::new(stream, &given, ROWS)?;
+        let given = given.with_buffers(buffers.clone());
+        same_results("given weights", &model.step(stream, BiasUse::Add, Some(&given))?, &want);
+        let own = own.with_buffers(buffers);
+        let error = model.forward(stream, BiasUse::Add, Some(&own)).expect_err("no room");
+        let message = error.to_string();
+        assert!(error.is_invalid_argument() && message.contains("the weights"), "{message}");
+        assert!(message.contains("RecipeBuffers::new"), "{message}");
+        Ok(())
+    };
+    outcome().expect(engine);
+}
+
+/// Nothing has been written then. Whatever the device does not multiply is refused before.
+fn forms(stream: &Stream) -> Result<()> {
+    let model = Model::new(stream, DType::Bf16, 24)?;
+    let own = model.recipe(stream, Recipe::Mxfp8(Mxfp8Scaling::default()))?;
+    let all = [Form::Codes, Form::Swizzled, Form::Exact];
+    let all: Vec<LayerRecipe> =
+        all.into_iter().filter_map(|form| own.clone().with_form(stream, form).ok()).collect();
+    for made_for in &all {
+        let buffers = RecipeBuffers::new(stream, made_for, ROWS)?;
+        for own in &all {
+            let (made, wanted) = (made_for.form(), own.form());
+            let own = own.clone().with_buffers(buffers.clone());
+            let sevens = vec![7.0; ROWS * N];
+            let mut y = Tensor::from_f32(stream, &[ROWS, N], DType::Bf16, &sevens)?;
+            let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
+            let outcome =
+                model.layer.forward_into(stream, &model.x, &model.splits, options, &mut y);
+            assert_eq!(outcome.is_ok(), made == wanted, "{made:?} for {wanted:?}");
+            let Err(error) = outcome else { continue };
+            let message = error.to_string();
+            assert!(error.is_invalid_argument(), "{message}");
+            for part in [&format!("{made:?}"), &format!("{wanted:?}"), "RecipeBuffers::new"] {
+                assert!(message.contains(part), "{message}");
+            }
+            assert_eq!(y.to_f32(stream)?, sevens, "{made:?} for {wanted:?}");
+        }
     }
     Ok(())
 }

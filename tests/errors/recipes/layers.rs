@@ -232,8 +232,12 @@ pub(super) const LAYERS: &[Refusal] = &[
         let options = ForwardOptions { recipe: Some(recipe), ..ForwardOptions::default() };
         layer(s)?.forward(s, &x, &Splits::host(&[4, 3])?, options).map(drop)
     }),
-    ("buffers for fewer rows", "the recipe's buffers were made for", INVALID, |s| {
+    ("buffers for fewer rows", "RecipeBuffers::new for 6 token rows", INVALID, |s| {
         let buffers = RecipeBuffers::new(s, &current(s)?, ROWS - 1)?;
+        forward(s, &current(s)?.with_buffers(buffers))
+    }),
+    ("buffers for more rows", "were made for 7 token rows", INVALID, |s| {
+        let buffers = RecipeBuffers::new(s, &current(s)?, ROWS + 1)?;
         forward(s, &current(s)?.with_buffers(buffers))
     }),
     ("buffers without room for backward", "for backward in another precision", INVALID, |s| {

@@ -5,18 +5,24 @@ use super::{BackwardPrecision, LayerRecipe};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::recipe::Role;
-use crate::tensor::{Direction, QuantizedTensor, Tensor};
+use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, SourceShape, Tensor};
 
-/// Memory for everything that a layer quantizes in one forward and its backward, for up to as many
-/// token rows as it was made for: nothing can be allocated in a graph. What forward keeps for backward
-/// lives in it, so forwards whose backwards are still to come need buffers each.
+/// Memory for everything that a layer quantizes in one forward and its backward, for token buffers of as
+/// many rows as it was made for, of which any number may belong to groups: nothing can be allocated in a
+/// graph. What forward keeps for backward lives in it, so forwards whose backwards are still to come need
+/// buffers each. So do delayed gradients of weights: a [`PendingWgrad`](crate::PendingWgrad) reads the
+/// tokens and the output gradient in the buffers, so that another forward or backward in the same ones,
+/// before it has run, makes it wrong.
 ///
-/// Where backward is not in the recipe's precision ([`BackwardPrecision`]), nothing of it is
-/// quantized, so there are rowwise tokens and weights alone.
+/// What there is follows from the recipe's form, its precision of backward and its weights, so buffers
+/// are made last ([`LayerRecipe::with_buffers`]). Where backward is not in the recipe's precision
+/// ([`BackwardPrecision`]), nothing of it is quantized, so there are rowwise tokens and weights alone;
+/// where the recipe has been given weights, there are none here.
 #[derive(Clone, Debug)]
 pub struct RecipeBuffers {
     input: QuantizedTensor,
-    weight: QuantizedTensor,
+    /// For weights that are quantized in forward.
+    weight: Option<QuantizedTensor>,
     /// For [`BackwardPrecision::Recipe`].
     grad_output: Option<QuantizedTensor>,
     /// Tokens and weights in the layer's type, for [`BackwardPrecision::Dequantized`].
@@ -24,7 +30,8 @@ pub struct RecipeBuffers {
 }
 
 impl RecipeBuffers {
-    /// Memory for `rows` token rows of a layer that follows `recipe`, with its precision of backward.
+    /// Memory for token buffers of `rows` rows of a layer that follows `recipe`, as it is now: another
+    /// form, precision of backward or weights given to it later would want other memory.
     ///
     /// # Errors
     /// Out of memory.
@@ -39,7 +46,8 @@ impl RecipeBuffers {
             )),
             BackwardPrecision::Recipe | BackwardPrecision::High => None,
         };
-        let (input, weight) = (empty(Role::Input)?, empty(Role::Weight)?);
+        let input = empty(Role::Input)?;
+        let weight = recipe.weights.is_none().then(|| empty(Role::Weight)).transpose()?;
         let grad_output = recipe.in_backward().then(|| empty(Role::GradOutput)).transpose()?;
         Ok(Self { input, weight, grad_output, restored })
     }
@@ -52,7 +60,7 @@ impl RecipeBuffers {
     fn of(&self, role: Role) -> Option<&QuantizedTensor> {
         match role {
             Role::Input => Some(&self.input),
-            Role::Weight => Some(&self.weight),
+            Role::Weight => self.weight.as_ref(),
             Role::GradOutput => self.grad_output.as_ref(),
         }
     }
@@ -63,7 +71,7 @@ impl RecipeBuffers {
     }
 
     pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        let quantized = [&self.input, &self.weight].into_iter().chain(&self.grad_output);
+        let quantized = [&self.input].into_iter().chain(&self.weight).chain(&self.grad_output);
         let restored = self.restored.iter().flat_map(|(tokens, weights)| [tokens, weights]);
         quantized.flat_map(QuantizedTensor::tensors).chain(restored)
     }
@@ -76,38 +84,80 @@ impl LayerRecipe {
         stream: &Stream,
         role: Role,
         rows: usize,
-        [rowwise, columnwise]: [bool; 2],
+        copies: [bool; 2],
     ) -> Result<QuantizedTensor> {
+        match self.room(role, rows, copies)? {
+            Some(room) => Ok(room),
+            None => QuantizedTensor::empty(stream, self.spec(role, rows, copies)),
+        }
+    }
+
+    /// The buffers' memory for a tensor with these copies, if there are buffers.
+    pub(in crate::grouped_linear) fn room(
+        &self,
+        role: Role,
+        rows: usize,
+        [rowwise, columnwise]: [bool; 2],
+    ) -> Result<Option<QuantizedTensor>> {
+        let Some(buffers) = &self.buffers else { return Ok(None) };
         let want = self.spec(role, rows, [rowwise, columnwise]);
-        let Some(buffers) = &self.buffers else {
-            return QuantizedTensor::empty(stream, want);
-        };
         let wanted = [(Direction::Rowwise, rowwise), (Direction::Columnwise, columnwise)];
         let has_all = |buffer: &&QuantizedTensor| {
             wanted.iter().all(|&(direction, wanted)| !wanted || buffer.spec().has(direction))
         };
+        let name = match role {
+            Role::Input => "the tokens",
+            Role::Weight => "the weights",
+            Role::GradOutput => "the output gradients",
+        };
         let Some(buffer) = buffers.of(role).filter(has_all) else {
             return Err(Error::invalid(format!(
-                "the recipe's buffers were made for backward in another precision, and have no room \
-                 for all copies of {}; make them with RecipeBuffers::new of the recipe as it is now",
-                match role {
-                    Role::Input => "the tokens",
-                    Role::Weight => "the weights",
-                    Role::GradOutput => "the output gradients",
-                }
+                "the recipe's buffers were made for backward in another precision, or beside given \
+                 weights, and have no room for all copies of {name}; make them with \
+                 RecipeBuffers::new of the recipe as it is now"
             )));
         };
-        let own = buffer.spec();
-        if own.source != want.source || own.groups != want.groups || own.format != want.format {
-            return Err(Error::invalid(format!(
-                "the recipe's buffers were made for {:?} in {}, {:?} in {} is needed",
-                own.source, own.format, want.source, want.format
-            )));
-        }
-        match (rowwise, columnwise) {
-            (true, true) => Ok(buffer.clone()),
-            (true, false) => buffer.only(Direction::Rowwise),
-            (false, _) => buffer.only(Direction::Columnwise),
-        }
+        check_room(name, buffer.spec(), want)?;
+        let room = match (rowwise, columnwise) {
+            (true, true) => buffer.clone(),
+            (true, false) => buffer.only(Direction::Rowwise)?,
+            (false, _) => buffer.only(Direction::Columnwise)?,
+        };
+        Ok(Some(room))
+    }
+}
+
+/// Refuses buffers that were made for something else.
+fn check_room(name: &str, own: QuantizedSpec, want: QuantizedSpec) -> Result<()> {
+    if let (SourceShape::Tokens { rows, .. }, SourceShape::Tokens { rows: wanted, .. }) =
+        (own.source, want.source)
+        && rows != wanted
+    {
+        return Err(Error::invalid(format!(
+            "the recipe's buffers were made for {rows} token rows, the token buffer has {wanted} \
+             (fewer may belong to groups); make them with RecipeBuffers::new for {wanted} token rows"
+        )));
+    }
+    let matrix = |spec: QuantizedSpec| (spec.groups, spec.source, spec.format);
+    let other = want.directions().find_map(|direction| {
+        let forms = (own.form(direction)?, want.form(direction)?);
+        (forms.0 != forms.1).then_some(forms)
+    });
+    match other {
+        _ if matrix(own) != matrix(want) => Err(Error::invalid(format!(
+            "the recipe's buffers were made for {} groups with {} columns of {name} in {}, {} with {} \
+             in {} are needed; make them with RecipeBuffers::new of this recipe",
+            own.groups,
+            own.source.columns(),
+            own.format,
+            want.groups,
+            want.source.columns(),
+            want.format
+        ))),
+        Some((made, wanted)) => Err(Error::invalid(format!(
+            "the recipe's buffers were made for {name} in Form::{made:?}, the recipe has \
+             Form::{wanted:?}; make them with RecipeBuffers::new of the recipe as it is now"
+        ))),
+        None => Ok(()),
     }
 }

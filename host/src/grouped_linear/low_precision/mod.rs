@@ -117,7 +117,8 @@ impl LayerRecipe {
     /// codes where the tensor cores apply the scales of blocks (Blackwell, [`Form::Swizzled`], with
     /// features in multiples of 32), and exact numbers elsewhere ([`Form::Exact`]). Blackwell
     /// multiplies exact numbers, too, in BF16; the CPU takes every form. FP8 has one form, which
-    /// stays. [`RecipeBuffers`] are made for a form, so they come after it.
+    /// stays. [`RecipeBuffers`] are made for a form, so they come after it, and those of another are
+    /// refused.
     ///
     /// # Errors
     /// A form that the products of the stream's device do not take.
@@ -206,7 +207,9 @@ impl LayerRecipe {
         Err(Error::invalid(format!("quantized weights: {got:?} were given, {want:?} are needed")))
     }
 
-    /// The same recipe in memory of its own, as graphs need it.
+    /// The same recipe in memory of its own, as graphs need it. [`RecipeBuffers`] follow from the form,
+    /// the precision of backward and the given weights, so they are made last; those that do not fit are
+    /// refused by forward.
     pub fn with_buffers(self, buffers: RecipeBuffers) -> Self {
         Self { buffers: Some(buffers), ..self }
     }
