@@ -4,11 +4,11 @@
 use grouped_linear::functional::{
     DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, quantize,
 };
-use grouped_linear::recipe::{Blocks, Format, Recipe, Role};
+use grouped_linear::recipe::{Blocks, CurrentScaling, Format, Nvfp4Scaling, Recipe, Role, Scope};
 use grouped_linear::{
     BackwardPrecision, BiasUse, DType, Direction, Form, ForwardOptions, GroupedLinear,
-    GroupedTensor, LayerRecipe, QuantizedSpec, QuantizedTensor, RecipeBuffers, Result, SourceShape,
-    Stream, Tensor,
+    GroupedTensor, LayerRecipe, Needs, QuantizedSpec, QuantizedTensor, RecipeBuffers, Result,
+    SavePolicy, SourceShape, Stream, Tensor,
 };
 
 use crate::engines::Test;
@@ -20,6 +20,7 @@ use crate::recipes::{
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: backward on restored operands", |e, s| dequantized(s).expect(e)),
     ("recipes: tokens quantized beforehand", |e, s| prequantized(s).expect(e)),
+    ("recipes: tokens quantized beforehand, without backward", |e, s| inference(s).expect(e)),
     ("recipes: forms of small blocks", |e, s| forms(s).expect(e)),
 ];
 
@@ -120,6 +121,32 @@ fn restored_operands(
     Ok((x, w))
 }
 
+/// The tokens as the recipe has them, in these copies.
+fn tokens(
+    stream: &Stream,
+    model: &Model,
+    own: &LayerRecipe,
+    copies: [bool; 2],
+) -> Result<QuantizedTensor> {
+    let recipe = own.recipe();
+    let format = recipe.format(Role::Input);
+    let form = match format {
+        Format::Fp8 { .. } => Form::Codes,
+        _ => own.form(),
+    };
+    let source = SourceShape::Tokens { rows: ROWS, features: K };
+    let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(form));
+    let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
+    let mut x = QuantizedTensor::empty(stream, spec)?;
+    let args = QuantizeArgs {
+        scale: recipe.scale_rule(),
+        four_over_six: recipe.four_over_six(Role::Input).map(|choice| choice.error),
+        ..QuantizeArgs::new(QuantizeSource::Tokens(&model.x, &model.splits))
+    };
+    quantize(stream, args, &mut x)?;
+    Ok(x)
+}
+
 /// As if forward had quantized them.
 fn prequantized(stream: &Stream) -> Result<()> {
     let model = Model::new(stream, DType::Bf16, 12)?;
@@ -129,21 +156,7 @@ fn prequantized(stream: &Stream) -> Result<()> {
             continue;
         }
         let want = model.step(stream, BiasUse::Add, Some(&own))?;
-        let format = recipe.format(Role::Input);
-        let form = match format {
-            Format::Fp8 { .. } => Form::Codes,
-            _ => own.form(),
-        };
-        let source = SourceShape::Tokens { rows: ROWS, features: K };
-        let (rowwise, columnwise) = (Some(form), Some(form));
-        let spec = QuantizedSpec { groups: GROUPS, source, format, rowwise, columnwise };
-        let mut x = QuantizedTensor::empty(stream, spec)?;
-        let args = QuantizeArgs {
-            scale: recipe.scale_rule(),
-            four_over_six: recipe.four_over_six(Role::Input).map(|choice| choice.error),
-            ..QuantizeArgs::new(QuantizeSource::Tokens(&model.x, &model.splits))
-        };
-        quantize(stream, args, &mut x)?;
+        let x = tokens(stream, &model, &own, [true, true])?;
         rewind(stream, Some(&own))?;
         let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
         let (y, saved) = model.layer.forward_prequantized(stream, &x, &model.splits, options)?;
@@ -154,6 +167,32 @@ fn prequantized(stream: &Stream) -> Result<()> {
         same(format!("{name}: y"), &live(&y, N)?, &want[0]);
         same(format!("{name}: dx"), &live(&grads.dx, K)?, &want[1]);
         same(format!("{name}: dw"), &read(stream, &grads.dw)?, &want[2]);
+    }
+    Ok(())
+}
+
+/// Where no gradient needs the tokens, whatever backward would have read of them is no matter.
+fn inference(stream: &Stream) -> Result<()> {
+    let model = Model::new(stream, DType::Bf16, 14)?;
+    let scaled_rows = Nvfp4Scaling { input: Scope::Row, ..Nvfp4Scaling::default() };
+    let current = Recipe::Current(CurrentScaling::default());
+    let rows = model.recipe(stream, Recipe::Nvfp4(scaled_rows))?;
+    let current = model.recipe(stream, current)?;
+    let original = current.clone().with_save(SavePolicy::Original)?;
+    let high = current.with_backward(BackwardPrecision::High)?;
+    let frozen = Needs { dx: true, dw: false, db: true, dscales: true };
+    let nothing = Needs { dx: false, db: false, dscales: false, ..frozen };
+    for (name, own) in [("scaled rows", rows), ("original", original), ("high", high)] {
+        let x = tokens(stream, &model, &own, [true, false])?;
+        let (want, _) = model.forward(stream, BiasUse::Add, Some(&own))?;
+        for needs in [nothing, frozen] {
+            let options = ForwardOptions { recipe: Some(&own), needs, ..ForwardOptions::default() };
+            let (y, saved) =
+                model.layer.forward_prequantized(stream, &x, &model.splits, options)?;
+            let [got, want] = [&y, &want].map(|tensor| tensor.to_f32(stream));
+            same(format!("{name}: y"), &got?[..LIVE * N], &want?[..LIVE * N]);
+            assert_eq!(saved.bytes().activations, 0, "{name}, {needs:?}");
+        }
     }
     Ok(())
 }

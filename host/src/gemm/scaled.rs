@@ -10,7 +10,10 @@ use grouped_linear_kernels::abi::scaled::{
 };
 
 use super::boxes::{self, Lines, MicroBoxes, box_lines, fp8, micro, sixteen};
-use super::{NO_MAP, OutputMap, check_alignment, exact_maps, feature_blocks, plain_args};
+use super::{
+    NO_MAP, OutputMap, check_alignment, check_bias_alignment, exact_maps, feature_blocks,
+    plain_args,
+};
 use crate::backend::{Launcher, MapDescriptor};
 use crate::error::Result;
 use crate::launch::{Launches, mismatch};
@@ -18,7 +21,10 @@ use crate::plan::{
     KernelTarget, LaunchPlan, Pass, Plan, Problem, ScaledGemmOperands, ScaledGemmProblem,
 };
 use crate::recipe::{Blocks, Format, Scope};
-use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape};
+use crate::tensor::{
+    DType, Direction, Form, GroupedTensor, QuantizedCopy, QuantizedSpec, QuantizedTensor,
+    SourceShape, missing_copy,
+};
 
 /// Bytes of the innermost box dimension, the span of the swizzle: as many elements.
 const SWIZZLE_ELEMENTS: u32 = 128;
@@ -64,12 +70,49 @@ pub(crate) fn prepare(
     let lines = box_lines(target, boxes::Side::Right, Lines::Outer);
     let mut right = Right::new(&operands.b_side(problem.pass), lines);
     if let Some(align) = launch.align {
+        // No tensor map is encoded of what it reads.
+        operands.b_side(problem.pass).check_addresses()?;
         let args = align_args(problem, operands, table, aligned);
         launches.push(align.row()?, align.grid, bytes_of(&args))?;
         right = right.aligned(&args);
     }
     let args = fp8_args(launcher, target, problem, operands, right, plain)?;
     launches.push(row, kernel.grid, bytes_of(&args))
+}
+
+/// Those operands of a product that exist already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Placed<'a> {
+    /// X, or dY.
+    pub(crate) a: Option<&'a QuantizedTensor>,
+    /// Weights, or X.
+    pub(crate) b: Option<&'a QuantizedTensor>,
+    /// Bias.
+    pub(crate) bias: Option<&'a GroupedTensor>,
+}
+
+/// Refuses operands that start where the plan's kernel cannot read, as its launch would.
+pub(crate) fn check_placed(plan: &Plan, placed: &Placed<'_>) -> Result<()> {
+    let Problem::ScaledGemm(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    let Some(kernel) = plan.launch.and_then(|launch| launch.kernel) else {
+        return Ok(());
+    };
+    if sixteen(kernel.role).is_none() && fp8(kernel.role).is_none() && micro(kernel.role).is_none()
+    {
+        return Ok(());
+    }
+    placed.bias.map_or(Ok(()), check_bias_alignment)?;
+    let (a, b) = directions(problem.pass);
+    for (operand, direction) in [(placed.a, a), (placed.b, b)] {
+        let Some(operand) = operand else { continue };
+        let Some(copy) = operand.copy(direction) else {
+            return Err(missing_copy("quantized tensor", direction));
+        };
+        Side { copy, spec: operand.spec(), direction }.check_addresses()?;
+    }
+    Ok(())
 }
 
 /// Arguments of the kernel that aligns X into scratch memory at `aligned`.
@@ -250,6 +293,18 @@ impl<'a> ScaledGemmOperands<'a> {
 }
 
 impl Side<'_> {
+    /// Refuses data, and scales that are copied as it is, which start between two multiples of 16 bytes.
+    fn check_addresses(&self) -> Result<()> {
+        self.data_map(1).check_address()?;
+        if self.has_vectors() {
+            self.scale_map(1).check_address()?;
+        }
+        match self.spec.form(self.direction) {
+            Some(Form::Swizzled) => self.tile_map(1).check_address(),
+            _ => Ok(()),
+        }
+    }
+
     /// The data, read in boxes of `lines` lines of 128 bytes. Weights have three dimensions, so that a
     /// box at the edge never reads the next expert.
     fn data_map(&self, lines: u32) -> MapDescriptor {

@@ -4,12 +4,11 @@ use super::GroupedLinear;
 use super::delayed::PendingWgrad;
 use super::functional::{DbiasArgs, DbiasSink, DscalesArgs, dbias, dscales};
 use super::low_precision::LayerRecipe;
-use super::operands::{OutputGradient, WgradOperands};
+use super::operands::{OutputGradient, WgradOperands, check_product};
 use super::saved::{Saved, not_saved, operand};
 use super::sink::{GradSink, RowSink, Wgrad};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::gemm::check_outputs;
 use crate::plan::{Overlaps, Pass, Plan};
 use crate::tensor::{GroupedTensor, Tensor};
 
@@ -102,12 +101,14 @@ impl GroupedLinear {
     }
 
     /// The gradients that `options` ask for. Shapes, types, devices, alignment and overlaps of all
-    /// buffers are checked before anything is written.
+    /// buffers, what forward saved, and the kernels of all products, delayed ones included, are checked
+    /// before anything is written, histories and random states of a recipe among it.
     ///
     /// # Errors
     /// `dy` or a buffer does not fit, buffers overlap each other, what is read or a parameter; a
-    /// gradient that forward was told is not needed goes into a buffer or shall be computed later;
-    /// another layer saved; out of memory; a driver failure.
+    /// gradient that forward was told is not needed goes into a buffer or shall be computed later; a
+    /// pass does not have the kernel that forward was asked for; another layer saved; out of memory; a
+    /// driver failure.
     pub fn backward_with(
         &self,
         stream: &Stream,
@@ -120,11 +121,20 @@ impl GroupedLinear {
         let (rows, mut grads) = (saved.rows, SelectedGrads::default());
         let mut options = options;
 
-        // What is quantized is read once, so that is where the gradient of the bias is summed.
-        let dx = saved.weights.is_some() && !matches!(options.dx, RowSink::Skip);
-        let dw = saved.x.is_some() && !matches!(options.dw, Wgrad::Skip);
-        let saved = saved.restored(stream, [dx, dw])?;
-        let low = saved.recipe.is_some() && (dx || dw);
+        // Before the first launch, since what is new may find no memory.
+        let [dx, dw] = wanted(&saved, &options);
+        let later = matches!(options.dw, Wgrad::Delayed);
+        if dx {
+            grads.dx = options.dx.open(stream, &config.input(rows))?;
+        }
+        let dw_sink = match options.dw {
+            Wgrad::Now(sink) if dw => Some(sink.open(stream, &config.weights())?),
+            _ => None,
+        };
+        if let Some(bias) = &saved.bias {
+            let spec = config.dscales(rows, bias.dtype()).output();
+            grads.dscales = options.dscales.open(stream, &spec)?;
+        }
         let mut dbias_sink = None;
         let own = self.bias.as_ref().filter(|_| saved.needs.db);
         if let (Some(own), Some(sink)) = (own, options.db.take()) {
@@ -133,6 +143,10 @@ impl GroupedLinear {
             grads.db = Some(db.clone());
             dbias_sink = Some((db, accumulate));
         }
+
+        // What is quantized is read once, so that is where the gradient of the bias is summed.
+        let saved = saved.restored(stream, [dx, dw])?;
+        let low = saved.recipe.is_some() && (dx || dw);
         let fused = low && saved.bias_row_scales.is_none();
         let on_the_way = dbias_sink.as_mut().filter(|_| fused);
         let on_the_way =
@@ -143,37 +157,24 @@ impl GroupedLinear {
         };
 
         let (splits, kernel) = (&saved.splits, saved.kernel);
-        if let Some(weights) = &saved.weights {
-            let mut dx = options.dx.open(stream, &config.input(rows))?;
-            if let Some(dx) = &mut dx {
-                gradient.dgrad(stream, weights, splits, kernel, dx)?;
-            }
-            grads.dx = dx;
+        if let (Some(weights), Some(dx)) = (&saved.weights, &mut grads.dx) {
+            gradient.dgrad(stream, weights, splits, kernel, dx)?;
         }
         if let (true, Some(x)) = (dw, &saved.x) {
             let operands =
                 WgradOperands::new(stream, x.clone(), &gradient, splits.clone(), kernel)?;
-            match options.dw {
-                Wgrad::Now(sink) => {
-                    let (mut dw, accumulate) = sink.open(stream, &config.weights())?;
-                    operands.compute(stream, accumulate, &mut dw)?;
-                    grads.dw = Some(dw);
-                }
-                Wgrad::Delayed => grads.pending = Some(PendingWgrad::new(config, operands)),
-                Wgrad::Skip => {}
+            if let Some((mut dw, accumulate)) = dw_sink {
+                operands.compute(stream, accumulate, &mut dw)?;
+                grads.dw = Some(dw);
             }
+            grads.pending = later.then(|| PendingWgrad::new(config, operands));
         }
         if let (false, Some((mut db, accumulate))) = (fused, dbias_sink) {
             let row_scales = saved.bias_row_scales.as_ref();
             dbias(stream, &DbiasArgs { dy, splits, row_scales, accumulate }, &mut db)?;
         }
-        if let Some(bias) = &saved.bias {
-            let spec = config.dscales(rows, bias.dtype()).output();
-            let mut gradient = options.dscales.open(stream, &spec)?;
-            if let Some(gradient) = &mut gradient {
-                dscales(stream, &DscalesArgs { dy, bias, splits }, gradient)?;
-            }
-            grads.dscales = gradient;
+        if let (Some(bias), Some(gradient)) = (&saved.bias, &mut grads.dscales) {
+            dscales(stream, &DscalesArgs { dy, bias, splits }, gradient)?;
         }
         Ok(grads)
     }
@@ -204,14 +205,10 @@ impl GroupedLinear {
             overlaps.read(parameter.tensors());
         }
 
-        let plan = |problem, outputs: &[Tensor]| {
-            check_outputs(&Plan::new(problem, stream.device().target())?, outputs)
-        };
         if let RowSink::Into(dx) = &options.dx {
             operand(&saved.weights, "dx")?;
             let input = config.input(saved.rows);
             dx.check("dx", &input.shape, dx.dtype(), stream)?;
-            plan(saved.product(Pass::Dgrad, dx.dtype()), std::slice::from_ref(&**dx))?;
             overlaps.write([&**dx]);
         }
         match &options.dw {
@@ -219,7 +216,6 @@ impl GroupedLinear {
                 if let Some(dw) = sink.buffer() {
                     operand(&saved.x, "dw")?;
                     dw.check_packed("dw", &config.weights(), stream)?;
-                    plan(saved.product(Pass::Wgrad, dw.dtype()), dw.tensors())?;
                     overlaps.write(dw.tensors());
                 }
             }
@@ -232,7 +228,7 @@ impl GroupedLinear {
             }
             let problem = config.dbias(saved.rows, db.dtype());
             db.check_packed("db", &problem.output(), stream)?;
-            plan(problem, db.tensors())?;
+            Plan::new(problem, stream.device().target())?;
             overlaps.write(db.tensors());
         }
         if let RowSink::Into(gradient) = &options.dscales {
@@ -241,8 +237,33 @@ impl GroupedLinear {
             gradient.check("dscales", &want.shape, want.dtype, stream)?;
             overlaps.write([&**gradient]);
         }
-        overlaps.check()
+        overlaps.check()?;
+        for tensor in saved.activations().into_iter().chain(saved.parameters()) {
+            tensor.check_device("what forward saved", stream)?;
+        }
+        // Wherever they go, and whenever they are computed: when a product is launched, the output
+        // gradient has been quantized, and the gradient of the bias summed.
+        let [has_dx, has_dw] = wanted(saved, options);
+        if has_dx {
+            let dx = options.dx.buffer().map_or(&[][..], std::slice::from_ref);
+            check_product(stream, saved, Pass::Dgrad, dy, dx)?;
+        }
+        if has_dw {
+            let dw = match &options.dw {
+                Wgrad::Now(sink) => sink.buffer().map_or(&[][..], GroupedTensor::tensors),
+                Wgrad::Delayed | Wgrad::Skip => &[],
+            };
+            check_product(stream, saved, Pass::Wgrad, dy, dw)?;
+        }
+        Ok(())
     }
+}
+
+/// Whether there are gradients of the tokens and of the weights.
+fn wanted(saved: &Saved, options: &BackwardOptions<'_>) -> [bool; 2] {
+    let dx = saved.weights.is_some() && !matches!(options.dx, RowSink::Skip);
+    let dw = saved.x.is_some() && !matches!(options.dw, Wgrad::Skip);
+    [dx, dw]
 }
 
 /// Refuses what another layer saved: gradients would have its shapes, or silently be left out.

@@ -1,15 +1,15 @@
 //! Forward.
 
 use super::functional::{
-    FpropArgs, GemmOptions, QuantizedFpropArgs, QuantizedGemmOptions, bias_kind, fprop,
-    quantized_fprop,
+    FpropArgs, GemmOptions, QuantizeSource, QuantizedFpropArgs, QuantizedGemmOptions, bias_kind,
+    fprop, quantized_fprop,
 };
 use super::low_precision::LayerRecipe;
 use super::saved::{Saved, Tokens, Weights};
 use super::{Config, GroupedLinear};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::gemm::check_outputs;
+use crate::gemm::{check_outputs, scaled};
 use crate::plan::{KernelChoice, Overlaps, Pass, Plan};
 use crate::recipe::Role;
 use crate::splits::Splits;
@@ -56,7 +56,11 @@ pub struct ForwardOptions<'a> {
     pub bias: BiasUse<'a>,
     /// What is kept for backward.
     pub needs: Needs,
-    /// Which kernel, forward and backward.
+    /// Which kernel, forward and backward: every pass must have it, so that a gradient by a kernel that
+    /// its product does not have is refused by backward, before anything is computed, and in advance by
+    /// [`GroupedLinear::unsupported_reason`]. [`KernelChoice::Narrow`] is of forward alone, for layers
+    /// whose [`Needs`] leave out the gradients of tokens and weights; [`KernelChoice::Aligned`] is of
+    /// wgrad alone, for the functional form.
     pub kernel: KernelChoice,
     /// Low precision; none computes in the layer's type.
     pub recipe: Option<&'a LayerRecipe>,
@@ -134,7 +138,9 @@ impl GroupedLinear {
     }
 
     /// As [`GroupedLinear::forward`], into the caller's `y [T, N]`; rows at and beyond `Σ m_g` keep
-    /// what they held. Allocates nothing on the device.
+    /// what they held. Allocates nothing on the device; with a recipe, if that has [`RecipeBuffers`].
+    ///
+    /// [`RecipeBuffers`]: crate::RecipeBuffers
     ///
     /// # Errors
     /// As [`GroupedLinear::forward`].
@@ -161,8 +167,9 @@ impl GroupedLinear {
     /// the form that the device multiplies ([`Form`](crate::Form)).
     ///
     /// # Errors
-    /// No recipe in `options`, or one that needs the tokens as they were; another format; a copy that
-    /// is missing; otherwise as [`GroupedLinear::forward`].
+    /// No recipe in `options`, or one whose gradient of the weights needs the tokens as they were, and is
+    /// not left out of [`Needs`]; another format; a copy that is missing; otherwise as
+    /// [`GroupedLinear::forward`].
     pub fn forward_prequantized(
         &self,
         stream: &Stream,
@@ -176,7 +183,8 @@ impl GroupedLinear {
     }
 
     /// As [`GroupedLinear::forward_prequantized`], into the caller's `y [T, N]`; rows at and beyond
-    /// `Σ m_g` keep what they held.
+    /// `Σ m_g` keep what they held. Allocates nothing on the device if the recipe has been given weights,
+    /// or has [`RecipeBuffers`](crate::RecipeBuffers).
     ///
     /// # Errors
     /// As [`GroupedLinear::forward_prequantized`].
@@ -219,9 +227,9 @@ impl GroupedLinear {
         ];
         if let Input::Quantized(x) = x {
             x.check_device("x", stream)?;
-            recipe.check_tokens(x, columnwise[0], stream.device().target())?;
+            recipe.check_tokens(x, needs.dw, stream.device().target())?;
         }
-        // Before anything is quantized, what the product would refuse, and an output over what is
+        // Before anything is quantized, what later launches would refuse, and an output over what is
         // quantized, which the product would not see.
         let Config { groups, out_features, .. } = self.config;
         let rows = x.rows();
@@ -238,14 +246,27 @@ impl GroupedLinear {
         overlaps.read(recipe.memory());
         overlaps.write([&*y]);
         overlaps.check()?;
-        recipe.check_weights(columnwise[1], stream.device().target())?;
-        let x = match x {
-            Input::Plain(x) => {
-                recipe.tokens(stream, Role::Input, x, splits, [true, columnwise[0]])?
-            }
-            Input::Quantized(x) => x.clone(),
+        recipe.check_weights(stream, &self.weights, columnwise[1])?;
+        let (source, a) = match x {
+            Input::Plain(x) => (Some(x), None),
+            Input::Quantized(x) => (None, Some(x)),
         };
-        let weights = recipe.weights(stream, &self.weights, columnwise[1])?;
+        let b = recipe.given_weights();
+        scaled::check_placed(&plan, &scaled::Placed { a, b, bias })?;
+        let open = |role, columnwise| recipe.open(stream, role, rows, [true, columnwise]);
+        let mut x = a.cloned().map_or_else(|| open(Role::Input, columnwise[0]), Ok)?;
+        let mut weights = b.cloned().map_or_else(|| open(Role::Weight, columnwise[1]), Ok)?;
+        if recipe.in_backward() && (needs.dx || needs.dw) {
+            recipe.room(Role::GradOutput, rows, [needs.dx, needs.dw])?;
+        }
+        if let Some(source) = source {
+            let source = QuantizeSource::Tokens(source, splits);
+            recipe.quantize(stream, Role::Input, source, &mut x)?;
+        }
+        if b.is_none() {
+            let source = QuantizeSource::Weights(&self.weights);
+            recipe.quantize(stream, Role::Weight, source, &mut weights)?;
+        }
         let accumulation = recipe.recipe().accumulation(Pass::Fprop);
         let kernel = options.kernel;
         let options = QuantizedGemmOptions { accumulation, kernel, ..Default::default() };

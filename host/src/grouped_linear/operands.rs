@@ -9,7 +9,8 @@ use super::saved::{Saved, Tokens, Weights};
 use super::sink::gemm_options;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Factor, KernelChoice, Pass};
+use crate::gemm::{Placed, check_outputs, check_placed, scaled};
+use crate::plan::{Factor, KernelChoice, Pass, Plan};
 use crate::recipe::{Accumulation, Format, Role};
 use crate::splits::Splits;
 use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
@@ -61,6 +62,42 @@ impl<'a> OutputGradient<'a> {
             }
             _ => Err(mixed()),
         }
+    }
+}
+
+/// Refuses a product of backward that its launch would refuse, for its kernel or for where the operands
+/// and `outputs` that exist already lie.
+pub(super) fn check_product(
+    stream: &Stream,
+    saved: &Saved,
+    pass: Pass,
+    dy: Option<&Tensor>,
+    outputs: &[Tensor],
+) -> Result<()> {
+    let output = outputs.first().map_or(saved.config.dtype, Tensor::dtype);
+    let plan = Plan::new(saved.product(pass, output), stream.device().target())?;
+    check_outputs(&plan, outputs)?;
+    let (x, weights) = match pass {
+        Pass::Wgrad => (saved.x.as_ref(), None),
+        Pass::Fprop | Pass::Dgrad => (None, saved.weights.as_ref()),
+    };
+    if saved.recipe.is_some() {
+        let b = match (x, weights) {
+            (Some(Tokens::Quantized(own)), _) | (_, Some(Weights::Quantized(own))) => Some(own),
+            _ => None,
+        };
+        return scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() });
+    }
+    let weights = match weights {
+        Some(Weights::Plain(weights)) => Some(weights),
+        Some(Weights::Quantized(_)) | None => None,
+    };
+    check_placed(&plan, &Placed { tokens: dy, weights, ..Placed::default() })?;
+    match x {
+        Some(Tokens::Plain(x)) => {
+            check_placed(&plan, &Placed { tokens: Some(x), ..Placed::default() })
+        }
+        Some(Tokens::Quantized(_)) | None => Ok(()),
     }
 }
 

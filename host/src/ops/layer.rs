@@ -120,18 +120,7 @@ impl Function for GroupedLinear {
     ) -> Result<()> {
         let sinks = sinks.iter_mut().map(|(name, sink)| (name, sink.reborrow())).collect();
         let options = backward_options(self, sinks)?;
-        self.check_sinks(stream, saved, output_gradient, &options)?;
-        let (Some(dy), needs) = (output_gradient, saved.needs()) else { return Ok(()) };
-        let pass = if needs.dx && !matches!(options.dx, RowSink::Skip) {
-            Pass::Dgrad
-        } else if needs.dw && matches!(options.dw, Wgrad::Now(_)) {
-            Pass::Wgrad
-        } else {
-            return Ok(());
-        };
-        // The weights and the tokens are where forward has read them.
-        let plan = plan_product(self, pass, dy.shape()[0], saved.kernel, stream)?;
-        check_placed(&plan, &Placed { tokens: Some(dy), ..Placed::default() })
+        self.check_sinks(stream, saved, output_gradient, &options)
     }
 
     fn backward(

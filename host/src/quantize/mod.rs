@@ -335,6 +335,14 @@ fn format_max(dtype: DType) -> f32 {
     if dtype == DType::E5m2 { 57344.0 } else { 448.0 }
 }
 
+/// Refuses a source that starts where the plan's kernels cannot read, as their launch would.
+pub(crate) fn check_source(plan: &Plan, source: &[Tensor]) -> Result<()> {
+    match plan.launch {
+        Some(_) => check_aligned(source.iter()),
+        None => Ok(()),
+    }
+}
+
 /// The kernels load and store 16 bytes at once.
 fn check_alignment(operands: &QuantizeOperands<'_>) -> Result<()> {
     let whole = operands.destination.spec().format.is_whole();

@@ -4,6 +4,7 @@ mod copies;
 mod exact;
 mod experts;
 mod forms;
+mod halfway;
 mod layers;
 mod products;
 mod quantizations;
@@ -39,7 +40,13 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("quantized memory that does not fit is refused", |e, s| refused(COPIES, e, s)),
     ("quantized operands that fit are not refused", |engine, s| fitting(s).expect(engine)),
     ("a refused recipe writes nothing", |engine, s| nothing_written(s).expect(engine)),
+    ("a forward refused half-way has changed nothing", |e, s| halfway::forward(s).expect(e)),
+    ("a backward refused half-way has changed nothing", |e, s| {
+        halfway::backward(s).expect(e);
+        halfway::kernels(s).expect(e);
+    }),
     ("a quantization between 16 bytes is refused by kernels only", misplaced),
+    ("blocks between 16 bytes are not aligned", |e, s| products::misplaced(s).expect(e)),
     ("recipes of small blocks that cannot be are refused", |e, s| {
         refused(small_blocks::RECIPES, e, s)
     }),

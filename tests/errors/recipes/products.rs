@@ -10,6 +10,7 @@ use grouped_linear::{
     SourceShape, Splits, Stream, Tensor,
 };
 
+use super::halfway::with_late;
 use super::{
     BOTH, E4M3, E5M2, K, N, SQUARES, UNSUPPORTED, VECTORS, grouped, spec, tokens, weights, zeros,
 };
@@ -174,3 +175,27 @@ pub(super) const PRODUCTS: &[Refusal] = &[
         Products { splits: Splits::host(&[2, 3, 0])?, ..own }.fprop(s, FAST)
     }),
 ];
+
+/// The blocks of X are aligned from where they lie, by a kernel that takes 16 bytes at once.
+pub(super) fn misplaced(stream: &Stream) -> Result<()> {
+    let hopper = stream.device().target().gpu.is_some_and(|gpu| gpu.compute_capability == (9, 0));
+    if !hopper {
+        return Ok(());
+    }
+    let own = Products::of(stream, VECTORS, VECTORS, BOTH)?;
+    let late = with_late(stream, &own.x, Direction::Columnwise)?;
+    for (x, refused) in [(&own.x, false), (&late, true)] {
+        let (dy, splits, mut dw) = (&own.dy, &own.splits, grouped(stream, &[GROUPS, N, K])?);
+        let options = QuantizedGemmOptions { kernel: KernelChoice::Aligned, ..Default::default() };
+        let args = QuantizedWgradArgs { dy, x, splits, options };
+        match quantized_wgrad(stream, &args, &mut dw) {
+            Ok(()) => assert!(!refused, "late tokens were not refused"),
+            Err(error) => {
+                assert!(refused && error.is_invalid_argument(), "{error}");
+                assert!(error.to_string().contains("multiples of 16"), "{error}");
+            }
+        }
+        stream.synchronize()?;
+    }
+    Ok(())
+}

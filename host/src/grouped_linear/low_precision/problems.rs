@@ -66,6 +66,23 @@ impl LayerRecipe {
         }
     }
 
+    /// A quantization of the layer.
+    pub(in crate::grouped_linear) fn quantization(
+        &self,
+        role: Role,
+        rows: usize,
+        copies: [bool; 2],
+    ) -> Problem {
+        let scales = match self.delayed {
+            Some(_) => ScaleSource::Given,
+            None => ScaleSource::Own,
+        };
+        let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
+        let stochastic = self.recipe.is_stochastic(role);
+        let plain = QuantizeProblem::new(self.spec(role, rows, copies), self.config.dtype);
+        QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
+    }
+
     /// Everything that forward and backward compute in low precision, with outputs of the layer's type.
     pub(super) fn problems(
         &self,
@@ -74,19 +91,11 @@ impl LayerRecipe {
         output: DType,
         kernel: KernelChoice,
     ) -> Vec<Problem> {
-        let scales = match self.delayed {
-            Some(_) => ScaleSource::Given,
-            None => ScaleSource::Own,
-        };
         let input = self.config.dtype;
-        let quantize = |role, copies| -> Problem {
-            let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
-            let stochastic = self.recipe.is_stochastic(role);
-            let plain = QuantizeProblem::new(self.spec(role, rows, copies), input);
-            QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
-        };
+        let quantize = |role, copies| self.quantization(role, rows, copies);
         let product =
             |pass| Problem::from(self.product(pass, rows, (output, BiasKind::None), kernel));
+        let restored = [(Role::Input, dw), (Role::Weight, dx)];
         let (dx, dw) = (dx && self.in_backward(), dw && self.in_backward());
         let mut problems = vec![
             quantize(Role::Input, [true, dw]),
@@ -99,7 +108,8 @@ impl LayerRecipe {
                 let (direction, output) = (Direction::Rowwise, input);
                 DequantizeProblem { source, direction, output, exact: false }.into()
             };
-            problems.extend([restore(Role::Input), restore(Role::Weight)]);
+            problems
+                .extend(restored.iter().filter(|(_, own)| *own).map(|(role, _)| restore(*role)));
         }
         if dx || dw {
             problems.push(quantize(Role::GradOutput, [dx, dw]));

@@ -6,7 +6,8 @@ use super::super::quantized::{QuantizeArgs, QuantizeSource, quantize};
 use super::{LayerRecipe, RecipeBuffers};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Target, check_form};
+use crate::plan::{Plan, Target, check_form};
+use crate::quantize::check_source;
 use crate::recipe::Role;
 use crate::splits::Splits;
 use crate::tensor::{
@@ -36,36 +37,35 @@ impl LayerRecipe {
         copies: [bool; 2],
     ) -> Result<QuantizedTensor> {
         let mut quantized = self.open(stream, role, x.shape()[0], copies)?;
-        let source = QuantizeSource::Tokens(x, splits);
-        quantize(stream, self.args(role, source), &mut quantized)?;
+        self.quantize(stream, role, QuantizeSource::Tokens(x, splits), &mut quantized)?;
         Ok(quantized)
     }
 
-    /// The quantized weights: those given, or the layer's own, quantized now.
-    pub(in crate::grouped_linear) fn weights(
+    pub(in crate::grouped_linear) fn quantize(
         &self,
         stream: &Stream,
-        weights: &GroupedTensor,
-        columnwise: bool,
-    ) -> Result<QuantizedTensor> {
-        if let Some(weights) = &self.weights {
-            return Ok(weights.clone());
-        }
-        let mut quantized = self.open(stream, Role::Weight, 0, [true, columnwise])?;
-        let source = QuantizeSource::Weights(weights);
-        quantize(stream, self.args(Role::Weight, source), &mut quantized)?;
-        Ok(quantized)
+        role: Role,
+        source: QuantizeSource<'_>,
+        to: &mut QuantizedTensor,
+    ) -> Result<()> {
+        quantize(stream, self.args(role, source), to)
+    }
+
+    /// The quantized weights that are used in place of the layer's own.
+    pub(in crate::grouped_linear) fn given_weights(&self) -> Option<&QuantizedTensor> {
+        self.weights.as_ref()
     }
 
     /// Refuses tokens that were quantized by someone else in another way than forward would, or
-    /// without a copy that it reads or (`columnwise`) backward.
+    /// without a copy that it reads or, for the gradient of the weights (`dw`), backward.
     pub(in crate::grouped_linear) fn check_tokens(
         &self,
         x: &QuantizedTensor,
-        columnwise: bool,
+        dw: bool,
         target: Target,
     ) -> Result<()> {
         let got = x.spec();
+        let columnwise = dw && self.kept_tokens() == Some(Direction::Columnwise);
         let want = self.spec(Role::Input, got.source.rows(), [true, columnwise]);
         if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
             return Err(Error::invalid(format!(
@@ -76,22 +76,31 @@ impl LayerRecipe {
         for direction in want.directions() {
             self.check_operand("x", got, direction, target)?;
         }
-        if self.kept_tokens().is_none() {
+        if dw && self.kept_tokens().is_none() {
             return Err(Error::unsupported(
                 "x: quantized tokens were given, and backward needs them as they were; keep the \
-                 quantized copy (SavePolicy::Quantized) or restore it (BackwardPrecision::Dequantized)",
+                 quantized copy (SavePolicy::Quantized), restore it (BackwardPrecision::Dequantized), \
+                 or leave out the gradient of the weights (Needs::dw)",
             ));
         }
         Ok(())
     }
 
-    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward.
+    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward;
+    /// where none were given, the layer's `own`, if they cannot be quantized where they lie.
     pub(in crate::grouped_linear) fn check_weights(
         &self,
+        stream: &Stream,
+        own: &GroupedTensor,
         columnwise: bool,
-        target: Target,
     ) -> Result<()> {
-        let Some(weights) = &self.weights else { return Ok(()) };
+        let target = stream.device().target();
+        let Some(weights) = &self.weights else {
+            own.check_device("weights", stream)?;
+            let problem = self.quantization(Role::Weight, 0, [true, columnwise]);
+            return check_source(&Plan::new(problem, target)?, own.tensors());
+        };
+        weights.check_device("weights", stream)?;
         let needed = [Some(Direction::Rowwise), columnwise.then_some(Direction::Columnwise)];
         for direction in needed.into_iter().flatten() {
             self.check_operand("weights", weights.spec(), direction, target)?;
