@@ -1,10 +1,11 @@
 //! What is said beforehand, of shapes, memory and refusals, against what happens.
 
 use grouped_linear::plan::Execution;
+use grouped_linear::recipe::{CurrentScaling, Recipe};
 use grouped_linear::{
-    BackwardOptions, BiasUse, Config, DType, DeviceKind, ForwardOptions, GroupedLinear,
-    GroupedTensor, KernelChoice, LayerSpecs, Needs, ParamLayout, Result, SavedBytes, Splits,
-    Stream, Tensor, TensorSpec,
+    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DeviceKind, ForwardOptions,
+    GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, LayerSpecs, Needs, ParamLayout,
+    Result, SavedBytes, Splits, Stream, Tensor, TensorSpec,
 };
 
 use crate::engines::Test;
@@ -13,6 +14,7 @@ use crate::exact::{K, Model, N, Numbers};
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("what is inferred is given, what nobody needs is not kept", |e, s| inferred(s).expect(e)),
     ("an unsupported layer says so beforehand", |e, s| unsupported(s).expect(e)),
+    ("recipes: an unsupported backward says so beforehand", |e, s| mixed(s).expect(e)),
 ];
 
 const SPLITS: [usize; 3] = [2, 0, 4];
@@ -121,6 +123,41 @@ fn unsupported(stream: &Stream) -> Result<()> {
             let refused = !gpu || splits.counts().is_some() || ragged;
             assert_eq!((captured.is_some(), recorded.is_err()), (refused, refused), "{what}");
             assert!(recorded.err().is_none_or(|error| error.is_unsupported()), "{what}");
+        }
+    }
+    Ok(())
+}
+
+/// An FP32 layer: tensor cores take its quantized operands, and not those that it has itself. The
+/// reason is that of the first product that would be refused.
+fn mixed(stream: &Stream) -> Result<()> {
+    let (rows, k, n) = (6, 32, 48);
+    let config = Config { groups: 3, in_features: k, out_features: n, dtype: DType::F32 };
+    let zeros = |shape: &[usize]| Tensor::zeros(stream, shape, DType::F32);
+    let weights = GroupedTensor::packed(zeros(&[3, n, k])?)?;
+    let layer = GroupedLinear::new(stream, config, weights, None)?;
+    let (x, dy, splits) = (zeros(&[rows, k])?, zeros(&[rows, n])?, Splits::host(&SPLITS)?);
+    let own = LayerRecipe::new(stream, config, Recipe::Current(CurrentScaling::default()))?;
+    let target = stream.device().target();
+    for backward in
+        [BackwardPrecision::Recipe, BackwardPrecision::High, BackwardPrecision::Dequantized]
+    {
+        let own = own.clone().with_backward(backward)?;
+        for (kernel, needs) in [KernelChoice::Auto, KernelChoice::Block]
+            .into_iter()
+            .flat_map(|kernel| all_needs().map(move |needs| (kernel, needs)))
+        {
+            let what = format!("{backward:?}, {kernel:?}, {needs:?}");
+            let options =
+                ForwardOptions { recipe: Some(&own), needs, kernel, ..ForwardOptions::default() };
+            let why = layer.unsupported_reason(target, rows, &splits, &options, Execution::Eager);
+            let outcome = layer.forward(stream, &x, &splits, options).and_then(|(_, saved)| {
+                layer.backward_with(stream, saved, &dy, BackwardOptions::default())
+            });
+            assert_eq!(why, outcome.err().map(|error| error.to_string()), "{what}");
+            let plain = backward != BackwardPrecision::Recipe && (needs.dx || needs.dw);
+            let refused = kernel == KernelChoice::Block && (target.gpu.is_none() || plain);
+            assert_eq!(why.is_some(), refused, "{what}: {why:?}");
         }
     }
     Ok(())

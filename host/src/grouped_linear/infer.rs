@@ -157,14 +157,15 @@ impl GroupedLinear {
     ) -> Option<String> {
         let host_splits = splits.counts().is_some();
         let call = CallSpec::from(options);
-        let plain = |call| self.unsupported_call(target, rows, host_splits, call, execution);
-        let Some(recipe) = options.recipe else { return plain(call) };
         let (_, Needs { dx, dw, .. }) = self.effective(call);
+        let plain =
+            |passes| self.unsupported_passes(target, rows, host_splits, call, execution, passes);
+        let Some(recipe) = options.recipe else { return plain([true, dx, dw]) };
         let captured = execution == Execution::Captured;
         let refused = recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured);
-        // The kernel is asked for those products that are there: plain ones, if backward has some.
-        let kernel = if recipe.in_backward() { KernelChoice::Auto } else { call.kernel };
-        refused.or_else(|| plain(CallSpec { kernel, ..call }))
+        // Forward is the recipe's; backward may have products of the layer's type.
+        let high = !recipe.in_backward();
+        refused.or_else(|| plain([false, high && dx, high && dw]))
     }
 
     pub(crate) fn unsupported_call(
@@ -174,6 +175,21 @@ impl GroupedLinear {
         host_splits: bool,
         call: CallSpec,
         execution: Execution,
+    ) -> Option<String> {
+        let (_, Needs { dx, dw, .. }) = self.effective(call);
+        let passes = [true, dx, dw];
+        self.unsupported_passes(target, rows, host_splits, call, execution, passes)
+    }
+
+    /// The same of these products in the layer's type: fprop, dgrad and wgrad.
+    fn unsupported_passes(
+        &self,
+        target: Target,
+        rows: usize,
+        host_splits: bool,
+        call: CallSpec,
+        execution: Execution,
+        [fprop, dgrad, wgrad]: [bool; 3],
     ) -> Option<String> {
         let captured = execution == Execution::Captured;
         if captured && target.gpu.is_none() {
@@ -185,9 +201,9 @@ impl GroupedLinear {
         let (config, (bias, needs)) = (&self.config, self.effective(call));
         let product = |pass| config.product(pass, rows, config.dtype, call.kernel).into();
         let problems = [
-            Some(product(Pass::Fprop)),
-            needs.dx.then(|| product(Pass::Dgrad)),
-            needs.dw.then(|| product(Pass::Wgrad)),
+            fprop.then(|| product(Pass::Fprop)),
+            dgrad.then(|| product(Pass::Dgrad)),
+            wgrad.then(|| product(Pass::Wgrad)),
             bias.filter(|_| needs.db).map(|bias| config.dbias(rows, bias)),
             bias.filter(|_| needs.dscales).map(|bias| config.dscales(rows, bias)),
         ];
