@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::tensor::GroupedTensor;
 
 /// A gradient of the weights that is still to be computed: it owns what it reads, and needs neither
-/// the layer nor the weights.
+/// the layer nor the weights. With [`RecipeBuffers`](crate::RecipeBuffers) it reads what lies in them, so
+/// another forward or backward in the same buffers comes after it has run.
 ///
 /// ```
 /// # use grouped_linear::*;

@@ -9,8 +9,11 @@ use crate::plan::{BiasKind, KernelChoice, Pass, Problem};
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
-/// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call:
-/// handles, no copies.
+/// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call: handles to
+/// what forward was given, no copies. With a recipe, what forward quantized, too: tokens
+/// ([`SavePolicy`](crate::SavePolicy)), and weights unless the recipe was given some
+/// ([`LayerRecipe::with_weights`]). Of these nobody else has a handle but
+/// [`RecipeBuffers`](crate::RecipeBuffers), if there are any.
 ///
 /// Only what the asked-for gradients need is kept ([`Needs`]): the tokens for the gradient of the
 /// weights, the weights for the gradient of the tokens. Backward consumes it, so its memory is
@@ -82,7 +85,9 @@ impl Weights {
 pub struct SavedBytes {
     /// Tokens and row scales: they live as long as the longest-lived handle.
     pub activations: usize,
-    /// Weights and biases, which the layer holds as well.
+    /// Weights and biases, which the layer holds as well; with a recipe quantized weights, which its
+    /// [`RecipeBuffers`](crate::RecipeBuffers) or whoever gave them hold as well. Where forward quantized
+    /// them into new memory, they live on account of this value alone.
     pub parameters: usize,
     /// Splits in device memory; splits of the host count nothing.
     pub splits: usize,

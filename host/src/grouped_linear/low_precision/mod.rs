@@ -36,7 +36,8 @@ pub enum BackwardPrecision {
     /// The recipe's.
     #[default]
     Recipe,
-    /// That of the layer's type, on tokens and weights as they are.
+    /// That of the layer's type, on tokens and weights as they are: the layer's own weights, whatever
+    /// [`LayerRecipe::with_weights`] has been given.
     High,
     /// That of the layer's type, on what forward's products read: tokens and weights are kept
     /// quantized (rowwise), and restored for backward.
@@ -139,6 +140,10 @@ impl LayerRecipe {
     /// or because they are the only ones there are; forward then does not quantize the layer's own.
     /// Those of MXFP8 and NVFP4 must be in the recipe's [form](Self::with_form) where a GPU multiplies
     /// them, which forward says; the CPU takes every form.
+    ///
+    /// With [`BackwardPrecision::High`] the gradient of the tokens is that of the layer's own weights all
+    /// the same, so those must hold what these were made from; where these are the only ones, backward is
+    /// in the recipe's precision, or restores them ([`BackwardPrecision::Dequantized`]).
     ///
     /// # Errors
     /// They are not those of such a layer.
