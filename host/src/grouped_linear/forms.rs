@@ -4,14 +4,18 @@ use super::functional::run;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{
-    DequantizeOperands, DequantizeProblem, GroupedOperand, Operands, Plan, SwizzleOperands,
-    SwizzleProblem,
+    DequantizeOperands, DequantizeProblem, GroupedOperand, Operands, Overlaps, Plan,
+    SwizzleOperands, SwizzleProblem,
 };
 use crate::splits::Splits;
 use crate::tensor::{
-    DType, Direction, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape, Tensor,
-    missing_copy,
+    COLUMNWISE, DType, Direction, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, ROWWISE,
+    SourceShape, Tensor, missing_copy,
 };
+
+/// The names of parts that are the same however a copy is stored.
+const DATA: [&str; 2] = [ROWWISE[0], COLUMNWISE[0]];
+const AMAX: [&str; 2] = [ROWWISE[2], COLUMNWISE[2]];
 
 /// Makes the exact numbers ([`Form::Exact`]) that GPUs multiply of the codes of MXFP8 or NVFP4, for
 /// every copy that `destination` has; say of activations that arrive quantized. Tokens have `splits`.
@@ -79,12 +83,11 @@ pub fn restore_exact(
         }
         done = true;
     }
-    let parts: [Part; 1] = [|copy| copy.amax.as_ref()];
-    change.check_parts(&parts)?;
+    change.check_parts(&AMAX)?;
     for (problem, operands) in work {
         change.run(problem.into(), &Operands::Dequantize(operands))?;
     }
-    change.carry(&parts)
+    change.carry(&AMAX)
 }
 
 /// Puts the block scales of MXFP8 or NVFP4 into the order that block-scaled tensor cores read
@@ -128,7 +131,7 @@ pub fn swizzle(
         let (scales, destination) = (&from.scale_inv, &to.scale_inv);
         work.push((problem, SwizzleOperands { scales, splits, destination }));
     }
-    let parts: [Part; 2] = [|copy| Some(&copy.data), |copy| copy.amax.as_ref()];
+    let parts = [DATA, AMAX].concat();
     change.check_parts(&parts)?;
     for (problem, operands) in work {
         change.run(problem.into(), &Operands::Swizzle(operands))?;
@@ -140,6 +143,7 @@ pub fn swizzle(
 struct Change<'a> {
     stream: &'a Stream,
     source: &'a QuantizedTensor,
+    splits: Option<&'a Splits>,
     destination: &'a QuantizedTensor,
     rows: usize,
 }
@@ -148,7 +152,7 @@ impl<'a> Change<'a> {
     fn new(
         stream: &'a Stream,
         source: &'a QuantizedTensor,
-        splits: Option<&Splits>,
+        splits: Option<&'a Splits>,
         destination: &'a QuantizedTensor,
     ) -> Result<Self> {
         source.check_device("source", stream)?;
@@ -174,7 +178,7 @@ impl<'a> Change<'a> {
                 return Err(Error::invalid("splits: weights have none, some were given"));
             }
         };
-        Ok(Self { stream, source, destination, rows })
+        Ok(Self { stream, source, splits, destination, rows })
     }
 
     /// The copies of the destination, with those of the source.
@@ -193,37 +197,36 @@ impl<'a> Change<'a> {
         run(self.stream, problem, operands, self.source.spec().groups, self.rows)
     }
 
-    /// Refuses parts that overlap what they are copied from, unless they are the same memory.
-    fn check_parts(&self, parts: &[Part]) -> Result<()> {
+    /// Refuses to write over the source, in whichever part or copy, and one part over another. What
+    /// is carried may be in the same memory on both sides, and is not written then.
+    fn check_parts(&self, carried: &[&str]) -> Result<()> {
         self.destination.check_shared()?;
-        for (from, to) in self.pairs(parts)? {
-            if from.overlaps(&to) && !from.same_as(&to) {
-                return Err(Error::invalid(
-                    "destination: it overlaps the source; give it memory of its own, or the same",
-                ));
-            }
+        let is_kept = |(name, to): &(&str, &Tensor)| {
+            carried.contains(name) && self.source.part(name).is_some_and(|from| from.same_as(to))
+        };
+        let (kept, written): (Vec<_>, Vec<_>) = self.destination.parts().partition(is_kept);
+        let mut overlaps = Overlaps::default();
+        overlaps.read(self.source.tensors().chain(self.splits.and_then(Splits::device_tensor)));
+        overlaps.read(kept.into_iter().map(|(_, part)| part));
+        overlaps.write(written.into_iter().map(|(_, part)| part));
+        if overlaps.any() {
+            return Err(Error::invalid(
+                "destination: what is written of it overlaps the source, the splits or another part; \
+                 give it memory of its own, but for data or magnitudes that stay as they are",
+            ));
         }
         Ok(())
     }
 
     /// Copies what both ways of storage have, unless it is in the same memory.
-    fn carry(&self, parts: &[Part]) -> Result<()> {
-        for (from, mut to) in self.pairs(parts)? {
-            if !from.same_as(&to) {
-                to.copy_from(self.stream, &from)?;
+    fn carry(&self, carried: &[&str]) -> Result<()> {
+        for (name, to) in self.destination.parts().filter(|(name, _)| carried.contains(name)) {
+            if let Some(from) = self.source.part(name)
+                && !from.same_as(to)
+            {
+                to.clone().copy_from(self.stream, from)?;
             }
         }
         Ok(())
     }
-
-    fn pairs(&self, parts: &[Part]) -> Result<Vec<(Tensor, Tensor)>> {
-        let copies = self.copies()?;
-        let pairs = copies.iter().flat_map(|(_, from, to)| {
-            parts.iter().filter_map(|part| Some((part(from)?.clone(), part(to)?.clone())))
-        });
-        Ok(pairs.collect())
-    }
 }
-
-/// A part of a copy that does not depend on how it is stored.
-type Part = fn(&QuantizedCopy) -> Option<&Tensor>;

@@ -6,8 +6,8 @@ use grouped_linear::functional::{
 use grouped_linear::plan::{DequantizeProblem, Plan, SwizzleProblem, Target};
 use grouped_linear::recipe::{BlockShape, Format};
 use grouped_linear::{
-    DType, Direction, Error, QuantizedCopy, QuantizedSpec, QuantizedTensor, Result, SourceShape,
-    Splits, Stream, Tensor,
+    DType, Direction, Error, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, Result,
+    SourceShape, Splits, Stream, Tensor,
 };
 
 use super::small_blocks::{CODES, EXACT, MIXED, MXFP8, NVFP4, SWIZZLED, token_spec, weight_spec};
@@ -105,23 +105,37 @@ pub(super) const EXACT_NUMBERS: &[Refusal] = &[
         let (from, to) = (token_spec(K, NVFP4, CODES), token_spec(K, NVFP4, EXACT));
         change_with(s, restore_exact, from, to, Some(&splits))
     }),
+    ("exact numbers' magnitudes over those of the other copy", WRITTEN_OVER, INVALID, |s| {
+        change_into(s, restore_exact, MIXED_EXACT, |[_, other], to| {
+            to.amax = other.amax.clone();
+            Ok(())
+        })
+    }),
 ];
 
-/// A swizzled destination for codes of tokens, one of whose tensors the test chooses.
-fn swizzle_into(
+/// Rowwise codes of tokens that have both copies, into a destination one of whose tensors the test
+/// chooses.
+fn change_into(
     stream: &Stream,
-    choose: impl FnOnce(&QuantizedCopy, &mut QuantizedCopy) -> Result<()>,
+    how: Change,
+    (format, form): (Format, Option<Form>),
+    choose: impl FnOnce([&QuantizedCopy; 2], &mut QuantizedCopy) -> Result<()>,
 ) -> Result<()> {
-    let spec = token_spec(K, NVFP4, [CODES[0], None]);
+    let spec = token_spec(K, format, CODES);
     let from = quantized(stream, spec)?;
-    let spec = QuantizedSpec { rowwise: SWIZZLED[0], ..spec };
+    let spec = QuantizedSpec { rowwise: form, columnwise: None, ..spec };
     let to = QuantizedTensor::empty(stream, spec)?;
-    let [own, mut copy] = [&from, &to].map(|all| all.copy(Direction::Rowwise).cloned());
-    let copy = copy.as_mut().expect("rowwise");
-    choose(own.as_ref().expect("rowwise"), copy)?;
-    let mut to = QuantizedTensor::from_copies(stream, spec, Some(copy.clone()), None)?;
-    swizzle(stream, &from, Some(&Splits::host(&[2, 3])?), &mut to)
+    let copy = |all: &QuantizedTensor, direction| all.copy(direction).cloned().expect("a copy");
+    let own = [Direction::Rowwise, Direction::Columnwise].map(|direction| copy(&from, direction));
+    let mut chosen = copy(&to, Direction::Rowwise);
+    choose(own.each_ref(), &mut chosen)?;
+    let mut to = QuantizedTensor::from_copies(stream, spec, Some(chosen), None)?;
+    how(stream, &from, Some(&Splits::host(&[2, 3])?), &mut to)
 }
+
+const MIXED_EXACT: (Format, Option<Form>) = (Format::Nvfp4(MIXED), EXACT[0]);
+const IN_ORDER: (Format, Option<Form>) = (NVFP4, SWIZZLED[0]);
+const WRITTEN_OVER: &str = "what is written of it overlaps the source";
 
 pub(super) const ORDERS: &[Refusal] = &[
     ("swizzled scales of fewer tokens", "destination: it was made for", INVALID, |s| {
@@ -163,9 +177,23 @@ pub(super) const ORDERS: &[Refusal] = &[
         let (from, to) = (weight_spec(NVFP4, CODES), weight_spec(NVFP4, SWIZZLED));
         change_with(s, swizzle, from, to, Some(&splits))
     }),
-    ("scales swizzled in place", "the output overlaps an input", INVALID, |s| {
-        swizzle_into(s, |from, to| {
+    ("scales swizzled in place", WRITTEN_OVER, INVALID, |s| {
+        change_into(s, swizzle, IN_ORDER, |[from, _], to| {
             to.scale_inv = from.scale_inv.clone();
+            Ok(())
+        })
+    }),
+    ("scales swizzled over those of the other copy", WRITTEN_OVER, INVALID, |s| {
+        change_into(s, swizzle, (MXFP8, SWIZZLED[0]), |[_, other], to| {
+            let shape = to.scale_inv.shape();
+            let all = other.scale_inv.reshape(&[other.scale_inv.len()])?;
+            to.scale_inv = all.narrow(0, to.scale_inv.len())?.reshape(shape)?;
+            Ok(())
+        })
+    }),
+    ("data carried over that of the other copy", WRITTEN_OVER, INVALID, |s| {
+        change_into(s, swizzle, (MXFP8, SWIZZLED[0]), |[_, other], to| {
+            to.data = other.data.clone();
             Ok(())
         })
     }),
@@ -231,10 +259,15 @@ pub(super) fn fitting(stream: &Stream) -> Result<()> {
         restore(stream, codes, Direction::Columnwise, DType::F16)?;
     }
     restore(stream, token_spec(K, Format::Nvfp4(MIXED), CODES), Direction::Rowwise, DType::F32)?;
-    swizzle_into(stream, |_, _| Ok(()))?;
-    // Data that both have is not copied.
-    swizzle_into(stream, |from, to| {
-        to.data = from.data.clone();
+    change_into(stream, swizzle, IN_ORDER, |_, _| Ok(()))?;
+    change_into(stream, restore_exact, MIXED_EXACT, |_, _| Ok(()))?;
+    // Data and magnitudes that both have are not copied.
+    change_into(stream, swizzle, IN_ORDER, |[from, _], to| {
+        *to = QuantizedCopy { scale_inv: to.scale_inv.clone(), ..from.clone() };
+        Ok(())
+    })?;
+    change_into(stream, restore_exact, MIXED_EXACT, |[from, _], to| {
+        to.amax = from.amax.clone();
         Ok(())
     })
 }
