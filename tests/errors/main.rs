@@ -261,6 +261,27 @@ const SIZES: &[Refusal] = &[
         let pass = Pass::Wgrad;
         plan(GemmProblem { pass, groups: 4096, in_features, out_features, ..PRODUCT }, (9, 0))
     }),
+    (
+        "more rows of all gradients than a tensor copy counts",
+        "2148007936 rows",
+        UNSUPPORTED,
+        |_| {
+            let (groups, in_features, out_features) = (4096, 8, 524_416);
+            let output = DType::Bf16;
+            let problem = GemmProblem { pass: Pass::Wgrad, groups, in_features, ..PRODUCT };
+            plan(GemmProblem { out_features, output, ..problem }, (9, 0))
+        },
+    ),
+    (
+        "as many in FP32, on Blackwell",
+        "tensor copies of their gradient in f32",
+        UNSUPPORTED,
+        |_| {
+            let (groups, in_features, out_features) = (4096, 8, 1 << 20);
+            let problem = GemmProblem { pass: Pass::Wgrad, groups, in_features, ..PRODUCT };
+            plan(GemmProblem { out_features, output: DType::F32, ..problem }, (10, 0))
+        },
+    ),
     ("2^31 rows", "2147483648 rows were given", INVALID, |_| {
         plan(GemmProblem { rows: 1 << 31, ..PRODUCT }, (9, 0))
     }),

@@ -32,7 +32,8 @@ impl DelayedState {
     /// A state without memories: scales are one.
     ///
     /// # Errors
-    /// A history without entries, a margin beyond ±126; out of memory; work is being recorded.
+    /// A history without entries, a margin beyond ±126; no groups or more than 4096; a type that is
+    /// neither E4M3 nor E5M2; out of memory; work is being recorded.
     pub fn new(
         stream: &Stream,
         recipe: DelayedScaling,
@@ -40,11 +41,14 @@ impl DelayedState {
         dtype: DType,
     ) -> Result<Self> {
         crate::recipe::Recipe::Delayed(recipe).check()?;
+        let history_len = recipe.history_len;
+        let update = UpdateScalesProblem { groups, history_len, format: dtype };
+        Plan::new(update.into(), stream.device().target())?;
         let ones = vec![1.0f32; groups];
         Ok(Self {
             recipe,
             dtype,
-            history: Tensor::zeros(stream, &[recipe.history_len, groups], DType::F32)?,
+            history: Tensor::zeros(stream, &[history_len, groups], DType::F32)?,
             scale: Tensor::from_slice(stream, &[groups], &ones)?,
             scale_inv: Tensor::from_slice(stream, &[groups], &ones)?,
         })

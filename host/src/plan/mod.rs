@@ -30,9 +30,11 @@ pub(crate) use self::operands::{
     UpdateScalesOperands,
 };
 pub(crate) use self::overlaps::Overlaps;
+use self::problem::LARGEST_COORDINATE;
 pub use self::problem::{
     BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, Pass, Problem,
 };
+pub(crate) use self::problem::{check_padded_rows, check_sizes};
 pub use self::quantize::{QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem};
 pub use self::scaled::ScaledGemmProblem;
 pub(crate) use self::scaled::check_form;
@@ -40,6 +42,7 @@ pub use self::target::{GpuTarget, Target};
 pub(crate) use self::target::{KernelTarget, capability};
 pub(crate) use self::tensor_cores::micro_form;
 use crate::error::{Error, Result};
+use crate::tensor::DType;
 
 /// The most groups of one operation.
 pub const MAX_GROUPS: usize = abi::MAX_GROUPS as usize;
@@ -180,6 +183,7 @@ fn gemm_launch(
     let (role, tile) = (kernel.role, kernel.tile);
     let (m, n, _) = problem.extents();
     let tiles = tile_bound(problem, tile)?;
+    check_output_rows(problem, role)?;
     let writes = m.unwrap_or(problem.rows) > 0 && n > 0;
     let grid = [persistent_blocks(kernel, tiles, gpu), 1];
     let workspace = workspace(problem.groups, 0);
@@ -218,6 +222,28 @@ fn tile_bound(problem: &GemmProblem, tile: Tile) -> Result<u64> {
         )));
     }
     Ok(tiles)
+}
+
+/// Refuses gradients of weights with more rows, of all groups, than a tensor copy can say: where they
+/// leave as one matrix, the row of a box is that of its group plus those of the groups before. Discrete
+/// ones do not, but the plan does not know how the output lies.
+fn check_output_rows(problem: &GemmProblem, role: Role) -> Result<()> {
+    let (Some(m), _, _) = problem.extents() else { return Ok(()) };
+    // Hopper's kernels copy FP32 as a matrix for each group.
+    let as_one = match role {
+        Role::GemmSm90(_) | Role::GemmFp8(_) => problem.output != DType::F32,
+        Role::GemmSm100(_) => true,
+        _ => false,
+    };
+    let rows = problem.groups * m;
+    if as_one && rows > LARGEST_COORDINATE {
+        return Err(Error::unsupported(format!(
+            "the weights of all groups have {rows} rows, tensor copies of their gradient in {} can \
+             count 2^31-1; split the groups",
+            problem.output
+        )));
+    }
+    Ok(())
 }
 
 /// The most blocks of a grid in y.

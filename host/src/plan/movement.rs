@@ -5,7 +5,7 @@ use grouped_linear_kernels::abi::GroupTable;
 use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
 use grouped_linear_kernels::variants::{Kernel, Role};
 
-use super::problem::check_sizes;
+use super::problem::{check_padded_rows, check_sizes};
 use super::quantize::QuantizeProblem;
 use super::{GpuTarget, LaunchPlan, PlannedKernel, WorkspaceMap, row};
 use crate::error::{Error, Result};
@@ -199,7 +199,7 @@ impl PadProblem {
                 self.row_align
             )));
         }
-        check_sizes(self.groups, self.padded_rows(), &[])
+        check_padded_rows(self.padded_rows())
     }
 
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {

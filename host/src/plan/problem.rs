@@ -351,15 +351,28 @@ impl CastProblem {
     }
 }
 
-pub(super) fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result<()> {
+/// Coordinates of tensor copies are signed 32-bit numbers.
+pub(super) const LARGEST_COORDINATE: usize = i32::MAX as usize;
+
+/// Refuses groups that have more rows when each is padded than a coordinate can say.
+pub(crate) fn check_padded_rows(padded: usize) -> Result<()> {
+    if padded > LARGEST_COORDINATE {
+        return Err(Error::invalid(format!(
+            "{padded} rows are needed with every group padded, at most {LARGEST_COORDINATE} are \
+             possible"
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_sizes(groups: usize, rows: usize, features: &[(&str, usize)]) -> Result<()> {
     if groups == 0 || groups > MAX_GROUPS {
         return Err(Error::invalid(format!(
             "{groups} groups were asked for, 1 to {} are possible",
             MAX_GROUPS
         )));
     }
-    // Coordinates of tensor copies are signed 32-bit numbers.
-    let limit = i32::MAX as usize;
+    let limit = LARGEST_COORDINATE;
     if rows > limit {
         return Err(Error::invalid(format!(
             "{rows} rows were given, at most {limit} are possible"

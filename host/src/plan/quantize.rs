@@ -100,14 +100,7 @@ impl QuantizeProblem {
         let Self { destination, input, scales, dbias, .. } = self;
         destination.check()?;
         check_float("source", *input)?;
-        let (rows, features) = match destination.source {
-            SourceShape::Tokens { rows, features } => (rows, [("features", features); 2]),
-            SourceShape::Weights { rows, columns } => {
-                (0, [("out_features", rows), ("in_features", columns)])
-            }
-        };
-        check_sizes(destination.groups, rows, &features)?;
-        for (name, value) in features {
+        for (name, value) in destination.source.features() {
             destination.format.check_multiple(name, value)?;
         }
         if *scales == ScaleSource::Given && !destination.format.is_whole() {

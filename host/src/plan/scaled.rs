@@ -6,7 +6,7 @@ use grouped_linear_kernels::abi::scaled::{AlignArgs, AlignedCopy, Scaling};
 use grouped_linear_kernels::variants::{Fp8Gemm, Kernel, Role, Sm100Product};
 
 use super::choice::{Contest, KernelChoice, Obstacle};
-use super::problem::{BiasKind, GemmProblem, Pass, check_float};
+use super::problem::{BiasKind, GemmProblem, Pass, check_float, check_padded_rows};
 use super::target::KernelTarget;
 use super::tensor_cores::{in_tensor_memory, micro_form};
 use super::{GpuTarget, LaunchPlan, PlannedKernel, row};
@@ -60,6 +60,7 @@ impl ScaledGemmProblem {
 
     pub(super) fn check(&self) -> Result<()> {
         self.unscaled().check()?;
+        check_padded_rows(self.padded_rows())?;
         self.a.check()?;
         self.b.check()?;
         for format in [self.a, self.b] {

@@ -6,7 +6,7 @@ use grouped_linear::{
     Tensor,
 };
 
-use super::{BOTH, COLUMNWISE, E4M3, K, ROWWISE, VECTORS, spec, tokens, zeros};
+use super::{BOTH, COLUMNWISE, E4M3, K, ROWWISE, SQUARES, VECTORS, spec, tokens, zeros};
 use crate::fitting::ROWS;
 use crate::{INVALID, Refusal};
 
@@ -24,7 +24,7 @@ pub(super) fn from_copy(
 }
 
 pub(super) const COPIES: &[Refusal] = &[
-    ("no groups to quantize", "quantized tensor: 0 groups", INVALID, |s| {
+    ("no groups to quantize", "0 groups were asked for", INVALID, |s| {
         let source = SourceShape::Tokens { rows: ROWS, features: K };
         let spec = QuantizedSpec { groups: 0, ..spec(source, E4M3, BOTH) };
         QuantizedTensor::empty(s, spec).map(drop)
@@ -32,6 +32,34 @@ pub(super) const COPIES: &[Refusal] = &[
     ("4097 groups to quantize", "4097 groups were asked for, 1 to 4096", INVALID, |s| {
         let source = SourceShape::Tokens { rows: ROWS, features: K };
         let spec = QuantizedSpec { groups: 4097, ..spec(source, E4M3, BOTH) };
+        QuantizedTensor::empty(s, spec).map(drop)
+    }),
+    ("all groups that can be counted, to quantize", "groups were asked for", INVALID, |s| {
+        let source = SourceShape::Tokens { rows: ROWS, features: K };
+        let spec = QuantizedSpec { groups: usize::MAX, ..spec(source, E4M3, BOTH) };
+        QuantizedTensor::empty(s, spec).map(drop)
+    }),
+    ("all rows that can be counted, to quantize", "rows were given, at most", INVALID, |s| {
+        let source = SourceShape::Tokens { rows: usize::MAX, features: K };
+        QuantizedTensor::empty(s, spec(source, VECTORS, BOTH)).map(drop)
+    }),
+    ("2^31 - 1 rows to quantize, before padding", "2147483776 rows are needed", INVALID, |s| {
+        let source = SourceShape::Tokens { rows: i32::MAX as usize, features: K };
+        QuantizedTensor::empty(s, spec(source, VECTORS, ROWWISE)).map(drop)
+    }),
+    ("no features to quantize", "features is 0, 1 to 2147483647", INVALID, |s| {
+        tokens(s, 0, E4M3, BOTH).map(drop)
+    }),
+    ("all features that can be counted, to quantize", "1 to 2147483647 are", INVALID, |s| {
+        tokens(s, usize::MAX, VECTORS, BOTH).map(drop)
+    }),
+    ("weights of 2^31 rows to quantize", "out_features is 2147483648", INVALID, |s| {
+        let source = SourceShape::Weights { rows: 1 << 31, columns: K };
+        QuantizedTensor::empty(s, spec(source, SQUARES, BOTH)).map(drop)
+    }),
+    ("weights of more bytes than addresses, to quantize", "fewer than 2^63", INVALID, |s| {
+        let source = SourceShape::Weights { rows: i32::MAX as usize, columns: i32::MAX as usize };
+        let spec = QuantizedSpec { groups: 4096, ..spec(source, SQUARES, BOTH) };
         QuantizedTensor::empty(s, spec).map(drop)
     }),
     ("quantized to BF16", "quantized tensor: element type bf16", INVALID, |s| {

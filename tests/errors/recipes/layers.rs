@@ -98,7 +98,21 @@ pub(super) const RECIPES: &[Refusal] = &[
         restore(s, &[1.0; 2 * GROUPS], &[1.0, f32::INFINITY])
     }),
     ("a history of BF16", "delayed state: element type bf16", INVALID, |s| {
-        DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::Bf16)?.update(s)
+        DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::Bf16).map(drop)
+    }),
+    ("a recipe of all groups that can be counted", "groups were asked for", INVALID, |s| {
+        let config = Config { groups: usize::MAX, ..CONFIG };
+        let recipe = Recipe::Delayed(DelayedScaling::default());
+        LayerRecipe::new(s, config, recipe).map(drop)
+    }),
+    ("buffers for all rows that can be counted", "rows were given, at most", INVALID, |s| {
+        RecipeBuffers::new(s, &current(s)?, usize::MAX).map(drop)
+    }),
+    ("a history of no groups", "0 groups were asked for", INVALID, |s| {
+        DelayedState::new(s, DelayedScaling::default(), 0, DType::E4m3).map(drop)
+    }),
+    ("a history of all groups that can be counted", "groups were asked for", INVALID, |s| {
+        DelayedState::new(s, DelayedScaling::default(), usize::MAX, DType::E4m3).map(drop)
     }),
 ];
 

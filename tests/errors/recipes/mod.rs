@@ -136,6 +136,7 @@ fn fitting(stream: &Stream) -> Result<()> {
     }
     let (own, alpha) = (Products::new(stream)?, Tensor::zeros(stream, &[GROUPS], DType::F32)?);
     own.fprop(stream, FAST)?;
+    products::plan_wgrad(i32::MAX as usize - 127 * 4096)?;
     let dw = grouped(stream, &[GROUPS, N, K])?;
     own.wgrad_into(stream, dw, Factor::PerGroup(&alpha))?;
     quantize_tokens(stream, &zeros(stream, &[ROWS, K])?, tokens(stream, K, VECTORS, BOTH)?)?;

@@ -4,10 +4,11 @@ use grouped_linear::functional::{
     QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs, QuantizedGemmOptions,
     QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop, quantized_wgrad,
 };
+use grouped_linear::plan::{BiasKind, GpuTarget, Pass, Plan, ScaledGemmProblem, Target};
 use grouped_linear::recipe::{Accumulation, Format};
 use grouped_linear::{
-    DType, Direction, Factor, GroupedTensor, KernelChoice, QuantizedSpec, QuantizedTensor, Result,
-    SourceShape, Splits, Stream, Tensor,
+    DType, Direction, Factor, Form, GroupedTensor, KernelChoice, QuantizedSpec, QuantizedTensor,
+    Result, SourceShape, Splits, Stream, Tensor,
 };
 
 use super::halfway::with_late;
@@ -91,6 +92,27 @@ impl Products {
 pub(super) const FAST: Accumulation = Accumulation::Fast;
 pub(super) const PROMOTED: Accumulation = Accumulation::Promoted;
 
+/// Plans a gradient of small weights of all groups that there can be.
+pub(super) fn plan_wgrad(rows: usize) -> Result<()> {
+    let problem = ScaledGemmProblem {
+        pass: Pass::Wgrad,
+        groups: 4096,
+        rows,
+        in_features: 16,
+        out_features: 16,
+        a: VECTORS,
+        b: VECTORS,
+        forms: [Form::Codes; 2],
+        accumulation: PROMOTED,
+        output: DType::F32,
+        bias: BiasKind::None,
+        power_of_two_scales: true,
+        kernel: KernelChoice::Auto,
+    };
+    let gpu = Some(GpuTarget { compute_capability: (9, 0), multiprocessors: 132 });
+    Plan::new(problem.into(), Target { gpu }).map(drop)
+}
+
 pub(super) const PRODUCTS: &[Refusal] = &[
     ("the readable kernel for codes", "takes no quantized operands", UNSUPPORTED, |s| {
         let Products { x, weights, splits, .. } = &Products::new(s)?;
@@ -156,6 +178,9 @@ pub(super) const PRODUCTS: &[Refusal] = &[
         let x = QuantizedSpec { groups: GROUPS + 1, ..spec(source, E4M3, BOTH) };
         let x = QuantizedTensor::empty(s, x)?;
         Products { x, ..Products::new(s)? }.wgrad(s)
+    }),
+    ("2^31 - 1 rows of FP8, before padding, planned", "2148003712 rows are", INVALID, |_| {
+        plan_wgrad(i32::MAX as usize)
     }),
     ("y of integers, from FP8", "output: element type i32", INVALID, |s| {
         Products::new(s)?.fprop_into(s, FAST, Tensor::zeros(s, &[ROWS, N], DType::I32)?)

@@ -85,8 +85,8 @@ impl QuantizedTensor {
     /// New memory with unspecified contents.
     ///
     /// # Errors
-    /// No groups or more than 4096, a format that cannot be, no copy, a form that the format does not
-    /// have; out of memory.
+    /// No groups or more than 4096, no features, features or rows (with every group padded) beyond
+    /// 2³¹ - 1, a format that cannot be, no copy, a form that the format does not have; out of memory.
     pub fn empty(stream: &Stream, spec: QuantizedSpec) -> Result<Self> {
         spec.check()?;
         let has_scale = spec.format.is_whole();

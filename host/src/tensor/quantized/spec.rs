@@ -6,7 +6,7 @@ use grouped_linear_kernels::abi::quantize::{BlockScales, ScaleLayout, padded_row
 use super::Shared;
 use crate::error::{Error, Result};
 use crate::numerics::Direction;
-use crate::plan::MAX_GROUPS;
+use crate::plan::{check_padded_rows, check_sizes};
 use crate::recipe::{BlockShape, Blocks, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{DType, TensorSpec};
 
@@ -50,6 +50,14 @@ impl SourceShape {
         match *self {
             Self::Tokens { .. } => None,
             Self::Weights { rows, .. } => Some(rows),
+        }
+    }
+
+    /// What a row and, of weights, a column have, by name.
+    pub(crate) fn features(&self) -> [(&'static str, usize); 2] {
+        match *self {
+            Self::Tokens { features, .. } => [("features", features); 2],
+            Self::Weights { rows, columns } => [("out_features", rows), ("in_features", columns)],
         }
     }
 
@@ -324,12 +332,13 @@ impl QuantizedSpec {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        if self.groups == 0 || self.groups > MAX_GROUPS {
-            return Err(Error::invalid(format!(
-                "quantized tensor: {} groups were asked for, 1 to {MAX_GROUPS} are possible",
-                self.groups
-            )));
-        }
+        // First of all: shapes are computed only of sizes that can be multiplied.
+        let tokens = match self.source {
+            SourceShape::Tokens { rows, .. } => rows,
+            SourceShape::Weights { .. } => 0,
+        };
+        check_sizes(self.groups, tokens, &self.source.features())?;
+        check_padded_rows(self.padded_rows())?;
         self.format.check()?;
         if !(self.has(Direction::Rowwise) || self.has(Direction::Columnwise)) {
             return Err(Error::invalid(
