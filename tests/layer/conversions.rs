@@ -26,7 +26,12 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 const SPLITS: [usize; 4] = [33, 0, 128, 10];
 const ROWS: usize = 180;
 const FEATURES: usize = 160;
-const SCALE: ScaleRule = ScaleRule { power_of_two: true, epsilon: 0.0 };
+
+/// Small blocks have a rule of their own.
+fn scale(format: Format) -> ScaleRule {
+    let power_of_two = matches!(format, Format::Fp8 { .. });
+    ScaleRule { power_of_two, epsilon: 0.0 }
+}
 
 fn formats() -> [Format; 5] {
     let fp8 = |blocks| Format::fp8(DType::E4m3, blocks);
@@ -64,15 +69,16 @@ fn restored(
 fn split(stream: &Stream) -> Result<()> {
     let x = tokens(stream)?;
     let forms = [Some(Form::Codes), Some(Form::Codes)];
-    let options = QuantizeOptions { scale: SCALE, ..QuantizeOptions::default() };
     for format in formats() {
+        let scale = scale(format);
+        let options = QuantizeOptions { scale, ..QuantizeOptions::default() };
         let source = SourceShape::Tokens { rows: ROWS, features: FEATURES };
         let [rowwise, columnwise] = forms;
         let spec = QuantizedSpec { groups: SPLITS.len(), source, format, rowwise, columnwise };
         let mut all = QuantizedTensor::empty(stream, spec)?;
         let splits = Splits::host(&SPLITS)?;
         let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
-        quantize(stream, QuantizeArgs { scale: SCALE, ..args }, &mut all)?;
+        quantize(stream, QuantizeArgs { scale, ..args }, &mut all)?;
         let parts = split_quantize(stream, &x, &SPLITS, format, forms, options)?;
         assert_eq!(parts.len(), SPLITS.len());
         for direction in [Direction::Rowwise, Direction::Columnwise] {
@@ -92,8 +98,9 @@ fn split(stream: &Stream) -> Result<()> {
 fn again(stream: &Stream) -> Result<()> {
     let x = tokens(stream)?;
     let splits = Splits::host(&SPLITS)?;
-    let options = QuantizeOptions { scale: SCALE, ..QuantizeOptions::default() };
     for format in formats() {
+        let scale = scale(format);
+        let options = QuantizeOptions { scale, ..QuantizeOptions::default() };
         let source = SourceShape::Tokens { rows: ROWS, features: FEATURES };
         let spec = |rowwise, columnwise| QuantizedSpec {
             groups: SPLITS.len(),
@@ -103,7 +110,7 @@ fn again(stream: &Stream) -> Result<()> {
             columnwise,
         };
         let mut rowwise = QuantizedTensor::empty(stream, spec(Some(Form::Codes), None))?;
-        let args = |source| QuantizeArgs { scale: SCALE, ..QuantizeArgs::new(source) };
+        let args = |source| QuantizeArgs { scale, ..QuantizeArgs::new(source) };
         quantize(stream, args(QuantizeSource::Tokens(&x, &splits)), &mut rowwise)?;
         let mut scratch = Tensor::zeros(stream, &[ROWS, FEATURES], DType::F32)?;
         let mut columnwise = QuantizedTensor::empty(stream, spec(None, Some(Form::Codes)))?;

@@ -10,7 +10,7 @@ use crate::plan::{
     BiasKind, Factor, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
     QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
 };
-use crate::recipe::{Accumulation, ErrorMeasure, ScaleRule};
+use crate::recipe::{Accumulation, ErrorMeasure, Format, ScaleRule};
 use crate::splits::Splits;
 use crate::tensor::{
     DType, GroupedTensor, QuantizedCopy, QuantizedTensor, SourceShape, Tensor, missing_copy,
@@ -40,7 +40,7 @@ pub struct DbiasSink<'a> {
 pub struct QuantizeArgs<'a> {
     /// What is quantized.
     pub source: QuantizeSource<'a>,
-    /// How scales follow from magnitudes.
+    /// How scales follow from magnitudes: of FP8, without a history.
     pub scale: ScaleRule,
     /// The history that gives the scales instead (delayed scaling).
     pub delayed: Option<&'a DelayedState>,
@@ -104,8 +104,9 @@ impl<'a> QuantizeArgs<'a> {
 /// ```
 ///
 /// # Errors
-/// Shapes, types or devices that do not fit; features that are no multiples of 16 (MXFP8: of 32); what
-/// a format cannot combine ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory
+/// Shapes, types or devices that do not fit; features that are no multiples of 16 (MXFP8: of 32); a
+/// negative or infinite epsilon, or any scale rule where a history or the format has its own; what a
+/// format cannot combine ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory
 /// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap
 /// of what is written; a device without kernels; a driver failure.
 pub fn quantize(
@@ -118,6 +119,7 @@ pub fn quantize(
     let (operand, splits, input) = check_source(stream, &source, destination)?;
     destination.check_device("destination", stream)?;
     destination.check_shared()?;
+    check_scale(scale, spec.format, delayed)?;
     if let Some(skip) = skip {
         skip.check("skip", &[1], DType::I32, stream)?;
     }
@@ -167,6 +169,22 @@ pub fn quantize(
     let operands = Operands::Quantize(operands);
     operands.check(spec.groups, rows, stream)?;
     stream.queue().run(&plan, &operands)
+}
+
+/// Refuses a rule that no scale can follow, or that would be ignored.
+fn check_scale(scale: ScaleRule, format: Format, delayed: Option<&DelayedState>) -> Result<()> {
+    scale.check("scale")?;
+    if scale == ScaleRule::default() {
+        return Ok(());
+    }
+    let owner = match delayed {
+        Some(_) => "the history".to_owned(),
+        None if format.is_micro() => format.to_string(),
+        None => return Ok(()),
+    };
+    Err(Error::unsupported(format!(
+        "scale: {scale:?} was asked for, but {owner} has a rule of its own; use ScaleRule::default()"
+    )))
 }
 
 fn check_source<'a>(

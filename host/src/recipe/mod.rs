@@ -278,12 +278,7 @@ impl Recipe {
     /// all of a tensor among blocks; the Hadamard transform of NVFP4 with four over six of the
     /// tokens.
     pub fn check(&self) -> Result<()> {
-        let epsilon = self.scale_rule().epsilon;
-        if !(epsilon >= 0.0 && epsilon.is_finite()) {
-            return Err(Error::invalid(format!(
-                "recipe: epsilon is {epsilon}, a finite number that is not negative is needed"
-            )));
-        }
+        self.scale_rule().check("recipe")?;
         match self {
             Self::Current(_) => Ok(()),
             Self::Delayed(delayed) => delayed.check(),
@@ -291,6 +286,19 @@ impl Recipe {
             Self::Mxfp8(_) => Ok(()),
             Self::Nvfp4(nvfp4) => nvfp4.check(),
         }
+    }
+}
+
+impl ScaleRule {
+    /// Refuses parameters that no scale can follow from.
+    pub(crate) fn check(&self, what: &str) -> Result<()> {
+        let epsilon = self.epsilon;
+        if !(epsilon >= 0.0 && epsilon.is_finite()) {
+            return Err(Error::invalid(format!(
+                "{what}: epsilon is {epsilon}, a finite number that is not negative is needed"
+            )));
+        }
+        Ok(())
     }
 }
 

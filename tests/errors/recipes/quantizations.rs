@@ -2,7 +2,7 @@
 
 use grouped_linear::functional::{DbiasSink, QuantizeArgs, QuantizeSource, quantize};
 use grouped_linear::plan::{Plan, QuantizeProblem, ScaleSource, Target};
-use grouped_linear::recipe::{DelayedScaling, Format};
+use grouped_linear::recipe::{DelayedScaling, Format, ScaleRule};
 use grouped_linear::{
     Accumulate, DType, DelayedState, DeviceKind, Direction, GroupedTensor, QuantizedCopy,
     QuantizedTensor, Result, SourceShape, Splits, Stream, Tensor,
@@ -117,6 +117,14 @@ pub(super) const QUANTIZATIONS: &[Refusal] = &[
     }),
     ("a history for more groups", "delayed state: shape [3]", INVALID, |s| {
         quantize_delayed(s, E4M3, GROUPS + 1, DType::E4m3)
+    }),
+    ("an epsilon for a history", "the history has a rule of its own", UNSUPPORTED, |s| {
+        let state = DelayedState::new(s, DelayedScaling::default(), GROUPS, DType::E4m3)?;
+        let (x, splits) = (zeros(s, &[ROWS, K])?, Splits::host(&[2, 3])?);
+        let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+        let scale = ScaleRule { epsilon: 0.5, ..ScaleRule::default() };
+        let args = QuantizeArgs { delayed: Some(&state), scale, ..args };
+        quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
     }),
     ("blocks of given scales, planned", "delayed scales are one for each group", INVALID, |_| {
         let destination = spec(SourceShape::Tokens { rows: ROWS, features: K }, VECTORS, BOTH);

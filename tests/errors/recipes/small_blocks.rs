@@ -13,7 +13,7 @@ use grouped_linear::{
 };
 
 use super::quantizations::{quantize_delayed, quantize_tokens};
-use super::{E4M3, K, UNSUPPORTED, grouped, zeros};
+use super::{E4M3, K, UNSUPPORTED, VECTORS, grouped, zeros};
 use crate::fitting::{GROUPS, ROWS};
 use crate::{INVALID, Refusal};
 
@@ -157,6 +157,21 @@ pub(super) const QUANTIZATIONS: &[Refusal] = &[
         let weights = grouped(s, &[GROUPS, 48, K])?;
         let args = QuantizeArgs::new(QuantizeSource::Weights(&weights));
         quantize(s, args, &mut QuantizedTensor::empty(s, spec)?)
+    }),
+    ("powers of two asked of MXFP8", "1 x 32 has a rule of its own", UNSUPPORTED, |s| {
+        quantize_with(s, MXFP8, |args, _| args.scale.power_of_two = true)
+    }),
+    ("an epsilon for NVFP4", "1 x 16 has a rule of its own", UNSUPPORTED, |s| {
+        quantize_with(s, NVFP4, |args, _| args.scale.epsilon = 1e-4)
+    }),
+    ("an epsilon below zero, quantizing", "scale: epsilon is -1", INVALID, |s| {
+        quantize_with(s, E4M3, |args, _| args.scale.epsilon = -1.0)
+    }),
+    ("an infinite epsilon, quantizing", "scale: epsilon is inf", INVALID, |s| {
+        quantize_with(s, VECTORS, |args, _| args.scale.epsilon = f32::INFINITY)
+    }),
+    ("an epsilon that is no number, quantizing", "scale: epsilon is NaN", INVALID, |s| {
+        quantize_with(s, NVFP4, |args, _| args.scale.epsilon = f32::NAN)
     }),
     ("four over six in FP8", "which NVFP4 has", UNSUPPORTED, |s| {
         quantize_with(s, E4M3, |args, _| args.four_over_six = SQUARED)
