@@ -5,13 +5,14 @@ use std::fmt;
 use super::delayed::PendingWgrad;
 use super::forward::{BiasMode, CallSpec};
 use super::low_precision::{BackwardPrecision, LayerRecipe, SavePolicy};
+use super::operands::ProductRules;
 use super::saved::{Saved, Tokens, Weights};
 use super::sink::{GradSink, RowSink, Wgrad};
 use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, SelectedGrads};
 use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::{Execution, KernelChoice};
-use crate::recipe::{Accumulation, Format, Recipe};
+use crate::recipe::Recipe;
 use crate::splits::Splits;
 use crate::tensor::{DType, Form, GroupedTensor, Tensor};
 
@@ -97,7 +98,7 @@ enum Part {
     Tensor(Option<Place>),
     Tensors(Vec<Place>),
     Recipe(Option<Rules>),
-    Product(Option<([Format; 2], Accumulation)>),
+    Product(Option<ProductRules>),
     Groups(Option<Groups>),
     Bias(BiasMode),
     Needs(Needs),

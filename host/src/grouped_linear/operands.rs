@@ -56,8 +56,7 @@ impl<'a> OutputGradient<'a> {
                 dgrad(stream, &DgradArgs { dy, weights, splits, options }, dx)
             }
             (Self::Quantized(dy, recipe), Weights::Quantized(weights)) => {
-                let accumulation = recipe.recipe().accumulation(Pass::Dgrad);
-                let options = QuantizedGemmOptions { accumulation, kernel, ..Default::default() };
+                let options = quantized_options(recipe, Pass::Dgrad, kernel);
                 quantized_dgrad(stream, &QuantizedDgradArgs { dy, weights, splits, options }, dx)
             }
             _ => Err(mixed()),
@@ -110,17 +109,8 @@ pub(super) struct WgradOperands {
 
 #[derive(Clone, Debug)]
 enum Factors {
-    Plain {
-        x: Tensor,
-        dy: Tensor,
-        kernel: KernelChoice,
-    },
-    Quantized {
-        x: QuantizedTensor,
-        dy: QuantizedTensor,
-        accumulation: Accumulation,
-        kernel: KernelChoice,
-    },
+    Plain { x: Tensor, dy: Tensor, kernel: KernelChoice },
+    Quantized { x: QuantizedTensor, dy: QuantizedTensor, options: QuantizedGemmOptions<'static> },
 }
 
 impl WgradOperands {
@@ -144,8 +134,8 @@ impl WgradOperands {
                     }
                 };
                 let dy = dy.only(Direction::Columnwise)?;
-                let accumulation = recipe.recipe().accumulation(Pass::Wgrad);
-                Factors::Quantized { x, dy, accumulation, kernel }
+                let options = quantized_options(recipe, Pass::Wgrad, kernel);
+                Factors::Quantized { x, dy, options }
             }
             (Tokens::Quantized(_), OutputGradient::Plain(_)) => return Err(mixed()),
         };
@@ -165,14 +155,12 @@ impl WgradOperands {
                 let options = gemm_options(*kernel, accumulate);
                 super::functional::wgrad(stream, &WgradArgs { dy, x, splits, options }, dw)
             }
-            Factors::Quantized { x, dy, accumulation, kernel } => {
+            Factors::Quantized { x, dy, options } => {
                 let beta = match accumulate {
                     Accumulate::Overwrite => 0.0,
                     Accumulate::Add => 1.0,
                 };
-                let (beta, accumulation, kernel) = (Factor::Value(beta), *accumulation, *kernel);
-                let options =
-                    QuantizedGemmOptions { beta, accumulation, kernel, ..Default::default() };
+                let options = QuantizedGemmOptions { beta: Factor::Value(beta), ..*options };
                 quantized_wgrad(stream, &QuantizedWgradArgs { dy, x, splits, options }, dw)
             }
         }
@@ -190,17 +178,20 @@ impl WgradOperands {
     /// Which kernel computes it.
     pub(super) fn kernel(&self) -> KernelChoice {
         match &self.factors {
-            Factors::Plain { kernel, .. } | Factors::Quantized { kernel, .. } => *kernel,
+            Factors::Plain { kernel, .. } => *kernel,
+            Factors::Quantized { options, .. } => options.kernel,
         }
     }
 
     /// How the numbers of quantized operands are read, and how their sums grow.
-    pub(super) fn rules(&self) -> Option<([Format; 2], Accumulation)> {
+    pub(super) fn rules(&self) -> Option<ProductRules> {
         match &self.factors {
             Factors::Plain { .. } => None,
-            Factors::Quantized { x, dy, accumulation, .. } => {
-                Some(([dy, x].map(|own| own.spec().format), *accumulation))
-            }
+            Factors::Quantized { x, dy, options } => Some(ProductRules {
+                formats: [dy, x].map(|own| own.spec().format),
+                accumulation: options.accumulation,
+                power_of_two_scales: options.power_of_two_scales,
+            }),
         }
     }
 
@@ -211,6 +202,70 @@ impl WgradOperands {
     }
 }
 
+/// How quantized operands are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ProductRules {
+    formats: [Format; 2],
+    accumulation: Accumulation,
+    power_of_two_scales: bool,
+}
+
+/// How a layer that follows `recipe` multiplies.
+fn quantized_options(
+    recipe: &LayerRecipe,
+    pass: Pass,
+    kernel: KernelChoice,
+) -> QuantizedGemmOptions<'static> {
+    let recipe = recipe.recipe();
+    QuantizedGemmOptions {
+        accumulation: recipe.accumulation(pass),
+        power_of_two_scales: recipe.scale_rule().power_of_two,
+        kernel,
+        ..QuantizedGemmOptions::default()
+    }
+}
+
 fn mixed() -> Error {
     Error::invalid("forward and backward follow different recipes; pass what this forward saved")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Device;
+    use crate::grouped_linear::Config;
+    use crate::grouped_linear::quantized::Sides;
+    use crate::plan::BiasKind;
+    use crate::recipe::{BlockScaling, CurrentScaling, Recipe, ScaleRule};
+    use crate::tensor::DType;
+
+    /// Or the plan, which says what a layer can compute, would speak of other kernels than run.
+    #[test]
+    fn what_is_multiplied_is_what_was_planned() -> Result<()> {
+        let stream = Device::cpu().stream()?;
+        let config = Config { groups: 2, in_features: 32, out_features: 16, dtype: DType::F32 };
+        let (rows, kernel, output) = (3, KernelChoice::Auto, (DType::F32, BiasKind::None));
+        for power_of_two in [true, false] {
+            let scale = ScaleRule { power_of_two, epsilon: 0.0 };
+            for recipe in [
+                Recipe::Block(BlockScaling { scale, ..BlockScaling::default() }),
+                Recipe::Current(CurrentScaling { scale, ..CurrentScaling::default() }),
+            ] {
+                let recipe = LayerRecipe::new(&stream, config, recipe)?;
+                let dy = recipe.spec(Role::GradOutput, rows, [true, true]);
+                let dy = OutputGradient::Quantized(QuantizedTensor::empty(&stream, dy)?, &recipe);
+                let x = Tokens::Plain(Tensor::zeros(&stream, &[rows, 32], DType::F32)?);
+                let splits = Splits::host(&[1, 2])?;
+                let operands = WgradOperands::new(&stream, x, &dy, splits, kernel)?;
+                let Factors::Quantized { x, dy, options } = &operands.factors else {
+                    return Err(mixed());
+                };
+                let sides = Sides { a: ("dy", dy), b: ("x", x) };
+                let got = sides.problem(Pass::Wgrad, (2, rows), (16, 32), *options, output);
+                assert_eq!(got, recipe.product(Pass::Wgrad, rows, output, kernel));
+                assert_eq!(got.power_of_two_scales, power_of_two);
+            }
+        }
+        Ok(())
+    }
 }

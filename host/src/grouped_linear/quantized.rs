@@ -220,16 +220,21 @@ pub struct QuantizedGemmOptions<'a> {
     pub beta: Factor<'a>,
     /// How sums grow; those of blocks are always promoted.
     pub accumulation: Accumulation,
+    /// Whether the FP32 scales of blocks are powers of two ([`ScaleRule::power_of_two`]), as far as is
+    /// known: a tensor does not say. [`KernelChoice::Auto`] goes by it, and any are multiplied, others
+    /// than was said some percent slower.
+    pub power_of_two_scales: bool,
     /// Which kernel, of those that take the operands as they are stored.
     pub kernel: KernelChoice,
 }
 
 impl Default for QuantizedGemmOptions<'_> {
-    /// `D = A·B`, promoted.
+    /// `D = A·B`, promoted, of scales of blocks that are powers of two, as recipes make them unless asked
+    /// otherwise.
     fn default() -> Self {
         let (alpha, beta) = (Factor::Value(1.0), Factor::Value(0.0));
-        let kernel = KernelChoice::Auto;
-        Self { alpha, beta, accumulation: Accumulation::Promoted, kernel }
+        let (accumulation, kernel) = (Accumulation::Promoted, KernelChoice::Auto);
+        Self { alpha, beta, accumulation, power_of_two_scales: true, kernel }
     }
 }
 
@@ -353,13 +358,13 @@ pub fn quantized_wgrad(
 }
 
 /// The operands of a product, with their names.
-struct Sides<'a> {
-    a: (&'static str, &'a QuantizedTensor),
-    b: (&'static str, &'a QuantizedTensor),
+pub(super) struct Sides<'a> {
+    pub(super) a: (&'static str, &'a QuantizedTensor),
+    pub(super) b: (&'static str, &'a QuantizedTensor),
 }
 
 impl<'a> Sides<'a> {
-    fn problem(
+    pub(super) fn problem(
         &self,
         pass: Pass,
         (groups, rows): (usize, usize),
@@ -382,8 +387,7 @@ impl<'a> Sides<'a> {
             accumulation: options.accumulation,
             output,
             bias,
-            // A tensor does not say. Others are multiplied, too, some percent slower.
-            power_of_two_scales: true,
+            power_of_two_scales: options.power_of_two_scales,
             kernel: options.kernel,
         }
     }

@@ -260,7 +260,8 @@ fn compute(
     let (groups, n, k) = (counts.len(), case.out_features, case.in_features);
     let (alpha, beta) = (Factor::Value(case.factors.0), Factor::Value(case.factors.1));
     let accumulation = case.accumulation;
-    let options = QuantizedGemmOptions { alpha, beta, accumulation, kernel: case.kernel };
+    let kernel = case.kernel;
+    let options = QuantizedGemmOptions { alpha, beta, accumulation, kernel, ..Default::default() };
     let rows = counts.iter().sum::<usize>() + case.tail;
     match case.pass {
         Pass::Fprop => {
