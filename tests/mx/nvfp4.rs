@@ -40,8 +40,17 @@ struct Want {
     data: Vec<u8>,
     scales: Vec<u8>,
     exact: Vec<bf16>,
-    /// In the layout of the exact copy; NaN where nothing is compared.
-    restored: Vec<Option<f32>>,
+    /// In the layout of the exact copy.
+    restored: Vec<Restored>,
+}
+
+/// What an element is restored to.
+#[derive(Clone, Copy, Debug)]
+enum Restored {
+    To(f32),
+    /// A row that pads its group.
+    Padding,
+    Untouched,
 }
 
 fn untouched_bf16() -> bf16 {
@@ -84,7 +93,7 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
 
     let rows = if direction == Direction::Columnwise { shape.exact_rows() } else { shape.rows() };
     let mut exact = vec![untouched_bf16(); rows * columns];
-    let mut in_place = vec![None; rows * columns];
+    let mut in_place = vec![Restored::Untouched; rows * columns];
     for (group, [first, live, written]) in
         exact_groups(shape, recipe, direction).into_iter().enumerate()
     {
@@ -92,12 +101,14 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
             for column in 0..columns {
                 let at = (first + row) * columns + column;
                 let index = shape.code(direction, group, row, column);
-                let (value, scaled) =
-                    if row < live { (exact_values[index], restored[index]) } else { (0.0, 0.0) };
+                // Padding is no value of the reference where the transform makes none.
+                let (value, scaled) = match row < live {
+                    true => (exact_values[index], Restored::To(restored[index])),
+                    false => (0.0, Restored::Padding),
+                };
                 exact[at] = bf16::from_f32(value);
                 assert!(exact[at].to_f32() == value, "{value} is not exact");
-                // Padding is no value of the reference where the transform makes none.
-                in_place[at] = Some(scaled);
+                in_place[at] = scaled;
             }
         }
     }
@@ -332,11 +343,14 @@ impl Made<'_> {
         bench.launch("nvfp4_dequantize", 2, &args);
         let got = bench.read_elements(destination, want.restored.len(), to);
         for (i, (got, want)) in got.iter().zip(&want.restored).enumerate() {
-            let want = want.map_or(untouched(to), |want| round(want, to));
-            let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
-            // The padding of a block that has values is zero times its scale.
-            let padding = want == 0.0 && (*got == 0.0 || got.is_nan());
-            assert!(same || padding, "{what}: restored {i} is {got}, {want} is wanted");
+            let same = |want: f32| got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+            let right = match *want {
+                Restored::Untouched => same(untouched(to)),
+                Restored::To(want) => same(round(want, to)),
+                // Zero times the scale of its block, which may have values that are none.
+                Restored::Padding => *got == 0.0 || got.is_nan(),
+            };
+            assert!(right, "{what}: restored {i} is {got}, {want:?} is wanted");
         }
 
         // Without the largest magnitudes it is the exact copy.
