@@ -1,6 +1,6 @@
 //! Products of FP8 operands: shapes that between them reach every path of a kernel.
 
-use grouped_linear::conformance::{DrawnScales, Layout, ProductCase, RowPattern};
+use grouped_linear::conformance::{DrawnScales, Layout, ProductBias, ProductCase, RowPattern};
 use grouped_linear::plan::{KernelChoice, Pass};
 use grouped_linear::recipe::{Accumulation, BlockShape, Blocks, Format, Nvfp4Format, Scope};
 use grouped_linear::{DType, Form};
@@ -50,7 +50,8 @@ fn base(name: &str) -> ProductCase {
         accumulation: if fast { Accumulation::Fast } else { Accumulation::Promoted },
         output: Bf16,
         factors: (1.0, 0.0),
-        bias: false,
+        per_group: false,
+        bias: ProductBias::None,
         four_over_six: false,
         weights: Layout::Packed,
         scales: if is_aligned { DrawnScales::Mixed } else { DrawnScales::Any },
@@ -113,7 +114,7 @@ fn arranged(base: ProductCase) -> Vec<ProductCase> {
     }
     for width in [32, 112, 304] {
         let own = sized(base, [16, 80, width]);
-        let bias = base.pass == Pass::Fprop;
+        let bias = ProductBias::in_fprop(base.pass);
         all.extend([
             ProductCase { output: F32, factors: (-0.75, 0.0), bias, ..own },
             ProductCase { output: F16, factors: (0.5, 1.0), ..own },
@@ -161,7 +162,8 @@ pub fn of_micro_kernel(name: &str) -> Vec<ProductCase> {
         accumulation: Accumulation::Promoted,
         output: Bf16,
         factors: (1.0, 0.0),
-        bias: false,
+        per_group: false,
+        bias: ProductBias::None,
         four_over_six: false,
         weights: Layout::Packed,
         scales: DrawnScales::Any,

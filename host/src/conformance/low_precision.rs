@@ -7,7 +7,7 @@ mod quantize_cases;
 
 use std::fmt;
 
-pub use self::product_cases::{DrawnScales, LineScales, ProductCase, product_cases};
+pub use self::product_cases::{DrawnScales, LineScales, ProductBias, ProductCase, product_cases};
 pub use self::quantize_cases::{QuantizeCase, SourceCase, quantize_cases};
 use super::run::Outcome;
 use crate::backend::Device;

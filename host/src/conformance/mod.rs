@@ -27,7 +27,7 @@ pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
 pub use self::layer_cases::{LayerUse, SinkCase};
 pub use self::low_precision::{
-    DrawnScales, LineScales, LowPrecisionCase, ProductCase, QuantizeCase, SourceCase,
+    DrawnScales, LineScales, LowPrecisionCase, ProductBias, ProductCase, QuantizeCase, SourceCase,
     low_precision_cases, run_low_precision,
 };
 pub use self::rows::RowPattern;

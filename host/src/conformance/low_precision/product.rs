@@ -4,7 +4,7 @@ use super::super::cases::{Layout, SplitSource};
 use super::super::compare::{Location, Tolerance, compare_within};
 use super::super::data::Generator;
 use super::super::run::{Outcome, grouped, read_groups_bits, splits};
-use super::product_cases::{DrawnScales, LineScales, ProductCase};
+use super::product_cases::{DrawnScales, LineScales, ProductBias, ProductCase};
 use crate::backend::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::functional::{
@@ -105,10 +105,20 @@ impl Operands {
         if case.weights == Layout::Discrete && case.pass != Pass::Wgrad {
             b = QuantizedTensor::gather(stream, &apart(stream, &b)?)?;
         }
-        let bias = generator.values(groups * n, DType::F32);
+        let bias = generator.values(groups * n, case.bias.dtype().unwrap_or(DType::F32));
         let row_scales = generator.values(rows, DType::F32);
         let length = if case.pass == Pass::Wgrad { groups * n * k } else { rows * columns(case) };
-        let before = generator.values(length, case.output);
+        let mut before = generator.values(length, case.output);
+        // What beta = 0 must not read. Rows of nobody are told by numbers, since what is computed of
+        // theirs is none.
+        let mut first = 0;
+        for (group, count) in counts.iter().enumerate() {
+            let count = if case.pass == Pass::Wgrad { n * k } else { count * columns(case) };
+            if case.factors_of(group).1 == 0.0 {
+                before[first..first + count].fill(f32::NAN);
+            }
+            first += count;
+        }
         Ok(Self { a, b, bias, row_scales, before })
     }
 }
@@ -258,7 +268,15 @@ fn compute(
     let splits = splits(SplitSource::DeviceI32, stream, counts)?;
     let splits = &splits;
     let (groups, n, k) = (counts.len(), case.out_features, case.in_features);
-    let (alpha, beta) = (Factor::Value(case.factors.0), Factor::Value(case.factors.1));
+    let of_groups = |factor: fn((f32, f32)) -> f32| -> Result<Tensor> {
+        let factors = (0..groups).map(|group| factor(case.factors_of(group)));
+        Tensor::from_slice(stream, &[groups], &factors.collect::<Vec<_>>())
+    };
+    let (alphas, betas) = (of_groups(|own| own.0)?, of_groups(|own| own.1)?);
+    let (alpha, beta) = match case.per_group {
+        true => (Factor::PerGroup(&alphas), Factor::PerGroup(&betas)),
+        false => (Factor::Value(case.factors.0), Factor::Value(case.factors.1)),
+    };
     let accumulation = case.accumulation;
     let kernel = case.kernel;
     let options = QuantizedGemmOptions { alpha, beta, accumulation, kernel, ..Default::default() };
@@ -266,10 +284,16 @@ fn compute(
     match case.pass {
         Pass::Fprop => {
             let mut y = Tensor::from_f32(stream, &[rows, n], case.output, before)?;
-            let bias = grouped(Layout::Packed, stream, &[groups, n], DType::F32, bias)?;
+            let added = |dtype, layout| grouped(layout, stream, &[groups, n], dtype, bias);
             let scales = Tensor::from_slice(stream, &[rows], row_scales)?;
-            let (bias, bias_row_scales) =
-                if case.bias { (Some(&bias), Some(&scales)) } else { (None, None) };
+            let (bias, bias_row_scales) = match case.bias {
+                ProductBias::None => (None, None),
+                ProductBias::Added(dtype, layout) => (Some(added(dtype, layout)?), None),
+                ProductBias::RowScaled(dtype, layout) => {
+                    (Some(added(dtype, layout)?), Some(&scales))
+                }
+            };
+            let bias = bias.as_ref();
             let args =
                 QuantizedFpropArgs { x: a, weights: b, splits, bias, bias_row_scales, options };
             quantized_fprop(stream, &args, &mut y)?;
@@ -331,14 +355,22 @@ fn expected(
             Pass::Dgrad => plain::dgrad(&groups, &a[..live * case.out_features], &b, &mut d)?,
             Pass::Wgrad => plain::wgrad(&groups, &a, &b, &mut d)?,
         }
-        let (alpha, beta) = case.factors;
         for (index, value) in d.iter_mut().enumerate() {
+            let (row, column) = (index / columns, index % columns);
+            let group = match case.pass {
+                Pass::Wgrad => row / case.out_features,
+                Pass::Fprop | Pass::Dgrad => groups.of_row(row),
+            };
+            let (alpha, beta) = case.factors_of(group);
             *value *= convert(alpha);
-            if case.bias {
-                let (row, column) = (index / columns, index % columns);
-                let group = groups.of_row(row);
+            let scale = match case.bias {
+                ProductBias::None => None,
+                ProductBias::Added(..) => Some(1.0),
+                ProductBias::RowScaled(..) => Some(operands.row_scales[row]),
+            };
+            if let Some(scale) = scale {
                 let bias = operands.bias[group * columns + column];
-                *value += convert(operands.row_scales[row]) * convert(bias);
+                *value += convert(scale) * convert(bias);
             }
             if beta != 0.0 {
                 *value += convert(beta) * convert(operands.before[index]);

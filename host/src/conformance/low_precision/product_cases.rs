@@ -35,8 +35,10 @@ pub struct ProductCase {
     pub output: DType,
     /// Factors of the product and of what the output held.
     pub factors: (f32, f32),
-    /// Whether a bias is added, times a factor of its row (fprop).
-    pub bias: bool,
+    /// Whether each group has factors of its own, made of these.
+    pub per_group: bool,
+    /// Bias (fprop).
+    pub bias: ProductBias,
     /// Whether blocks of NVFP4 choose between 6 and 4.
     pub four_over_six: bool,
     /// How the weights lay before they were gathered (fprop, dgrad), or how their gradients lie.
@@ -45,6 +47,36 @@ pub struct ProductCase {
     pub scales: DrawnScales,
     /// Which kernel.
     pub kernel: KernelChoice,
+}
+
+/// The bias of a product, its type, and how it lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProductBias {
+    /// None.
+    #[default]
+    None,
+    /// It is added.
+    Added(DType, Layout),
+    /// It is added, times a factor of its row.
+    RowScaled(DType, Layout),
+}
+
+impl ProductBias {
+    /// In FP32 and packed.
+    pub const ROW_SCALED: Self = Self::RowScaled(DType::F32, Layout::Packed);
+
+    /// [`ProductBias::ROW_SCALED`] where a product can have a bias.
+    pub fn in_fprop(pass: Pass) -> Self {
+        if pass == Pass::Fprop { Self::ROW_SCALED } else { Self::None }
+    }
+
+    /// Its type, if there is one.
+    pub(super) fn dtype(self) -> Option<DType> {
+        match self {
+            Self::None => None,
+            Self::Added(dtype, _) | Self::RowScaled(dtype, _) => Some(dtype),
+        }
+    }
 }
 
 /// What scales the blocks of a drawn operand have.
@@ -135,8 +167,13 @@ impl fmt::Display for ProductCase {
         if self.factors != (1.0, 0.0) {
             write!(f, ", factors {:?}", self.factors)?;
         }
-        if self.bias {
-            write!(f, ", bias")?;
+        if self.per_group {
+            write!(f, " per group")?;
+        }
+        match self.bias {
+            ProductBias::None => {}
+            ProductBias::ROW_SCALED => write!(f, ", bias")?,
+            bias => write!(f, ", bias {bias:?}")?,
         }
         if self.weights == Layout::Discrete {
             write!(f, ", discrete weights")?;
@@ -152,6 +189,17 @@ impl fmt::Display for ProductCase {
 }
 
 impl ProductCase {
+    /// Factors of the product and of what the output held: where each group has its own, one of three
+    /// groups turns the signs, and one replaces what it held.
+    pub(super) fn factors_of(&self, group: usize) -> (f32, f32) {
+        let (alpha, beta) = self.factors;
+        match (self.per_group, group % 3) {
+            (false, _) | (true, 0) => (alpha, beta),
+            (true, 1) => (-0.5 * alpha, -2.0 * beta),
+            (true, _) => (2.0 * alpha, 0.0),
+        }
+    }
+
     /// Why a device must refuse the product, if it must.
     pub(super) fn refusal(&self, target: Target) -> Option<&'static str> {
         // Stated here anew: a library that took codes nowhere would refuse, and be believed.
@@ -199,7 +247,8 @@ pub fn product_cases() -> Vec<ProductCase> {
                 accumulation,
                 output: DType::Bf16,
                 factors: (1.0, 0.0),
-                bias: false,
+                per_group: false,
+                bias: ProductBias::None,
                 four_over_six: false,
                 weights: Layout::Packed,
                 scales: DrawnScales::Any,
@@ -231,7 +280,7 @@ pub fn product_cases() -> Vec<ProductCase> {
                 ..plain
             });
             if pass == Pass::Fprop {
-                cases.push(ProductCase { bias: true, ..plain });
+                cases.push(ProductCase { bias: ProductBias::ROW_SCALED, ..plain });
             }
             cases.push(ProductCase { weights: Layout::Discrete, ..plain });
         }
@@ -249,7 +298,8 @@ pub fn product_cases() -> Vec<ProductCase> {
         accumulation: Promoted,
         output: DType::F32,
         factors: (1.0, 0.0),
-        bias: false,
+        per_group: false,
+        bias: ProductBias::None,
         four_over_six: false,
         weights: Layout::Packed,
         scales: DrawnScales::Any,
@@ -259,7 +309,103 @@ pub fn product_cases() -> Vec<ProductCase> {
     micro_cases(&none, &mut cases);
     arrangement_cases(&none, &mut cases);
     aligned_cases(&none, &mut cases);
+    epilogue_cases(&none, &mut cases);
+    micro_epilogue_cases(&none, &mut cases);
     cases
+}
+
+/// What the cases above leave out of outputs, factors and biases, for every way to sum.
+fn epilogue_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
+    use Accumulation::{Fast, Promoted};
+    use Blocks::{Square, Tensor, Vector};
+    use DType::{Bf16, E4m3, E5m2, F16, F32};
+    let (discrete, packed) = (Layout::Discrete, Layout::Packed);
+    let plain = ProductCase { rows: RowPattern::Listed(&[65, 0, 40]), tail: 5, ..*none };
+    let plain = ProductCase { in_features: 80, out_features: 144, ..plain };
+    let scaled = |a, b, accumulation| ProductCase {
+        a: Format::fp8(E4m3, a),
+        b: Format::fp8(E4m3, b),
+        accumulation,
+        ..plain
+    };
+    let scalings = [
+        scaled(Tensor, Tensor, Fast),
+        scaled(Tensor, Tensor, Promoted),
+        scaled(Vector, Square, Promoted),
+        scaled(Vector, Vector, Promoted),
+        scaled(Square, Vector, Promoted),
+    ];
+    for (i, own) in scalings.into_iter().enumerate() {
+        let gradients = ProductCase {
+            a: match own.a {
+                Format::Fp8 { blocks, .. } => Format::fp8(E5m2, blocks),
+                other => other,
+            },
+            ..own
+        };
+        for (j, pass) in [Pass::Fprop, Pass::Dgrad, Pass::Wgrad].into_iter().enumerate() {
+            // Sums added to what 16 bits held.
+            let output = [Bf16, F16][(i + j) % 2];
+            let factors = [(1.0, 1.0), (-0.75, 0.5)][(i + j / 2) % 2];
+            cases.push(ProductCase { pass, output, factors, ..own });
+            // The second of three groups has no rows, and the third does not add to what it held.
+            let output = [F32, Bf16, F16][(i + j) % 3];
+            cases.push(ProductCase { pass, output, factors: (1.5, 1.0), per_group: true, ..own });
+        }
+        let (pass, factors) = (Pass::Wgrad, (1.0, 1.0));
+        cases.push(ProductCase { pass, factors, ..gradients });
+        let pass = [Pass::Dgrad, Pass::Wgrad][i % 2];
+        cases.push(ProductCase { pass, output: F16, ..gradients });
+        let bias = [
+            ProductBias::Added(Bf16, packed),
+            ProductBias::Added(F16, discrete),
+            ProductBias::RowScaled(Bf16, discrete),
+            ProductBias::Added(F32, discrete),
+            ProductBias::RowScaled(F16, packed),
+        ][i];
+        let (pass, output) = (Pass::Fprop, [Bf16, F16, F32][i % 3]);
+        cases.push(ProductCase { pass, output, bias, ..own });
+    }
+    let aligned = ProductCase { kernel: KernelChoice::Aligned, ..scaled(Vector, Vector, Promoted) };
+    let aligned = ProductCase { scales: DrawnScales::Near, ..aligned };
+    let gradients = ProductCase { a: Format::fp8(E5m2, Vector), ..aligned };
+    cases.extend([
+        ProductCase { output: Bf16, factors: (1.0, 1.0), ..aligned },
+        ProductCase { factors: (1.5, 1.0), per_group: true, ..aligned },
+        ProductCase { factors: (1.0, 1.0), ..gradients },
+        ProductCase { output: F16, ..gradients },
+    ]);
+}
+
+/// The same of MXFP8 and NVFP4, as exact numbers and in codes.
+fn micro_epilogue_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
+    use DType::{Bf16, E4m3, E5m2, F16};
+    let mxfp8 = |dtype| Format::Mxfp8 { dtype, blocks: BlockShape::Line };
+    let lines = Nvfp4Format::LINES;
+    let of_rows = Format::Nvfp4(Nvfp4Format { scope: Scope::Row, ..lines });
+    let squares = Format::Nvfp4(Nvfp4Format { blocks: BlockShape::Square, ..lines });
+    let lines = Format::Nvfp4(lines);
+    let added = |dtype| ProductBias::Added(dtype, Layout::Discrete);
+    let scaled = |dtype| ProductBias::RowScaled(dtype, Layout::Packed);
+    let nothing = ProductBias::None;
+    for (pass, a, b, output, bias) in [
+        (Pass::Fprop, mxfp8(E4m3), mxfp8(E4m3), Bf16, added(Bf16)),
+        (Pass::Dgrad, mxfp8(E5m2), mxfp8(E4m3), F16, nothing),
+        (Pass::Wgrad, mxfp8(E5m2), mxfp8(E4m3), Bf16, nothing),
+        (Pass::Fprop, lines, squares, F16, scaled(F16)),
+        (Pass::Fprop, of_rows, squares, Bf16, scaled(Bf16)),
+        (Pass::Fprop, of_rows, squares, F16, nothing),
+        (Pass::Dgrad, lines, squares, Bf16, nothing),
+        (Pass::Wgrad, lines, lines, F16, nothing),
+    ] {
+        let plain = ProductCase { pass, a, b, output, bias, tail: 5, ..*none };
+        let plain = ProductCase { in_features: 96, out_features: 160, ..plain };
+        let plain = ProductCase { rows: RowPattern::Listed(&[65, 0, 40]), ..plain };
+        for form in [Form::Exact, Form::Swizzled] {
+            cases.push(ProductCase { factors: (1.0, 1.0), form, ..plain });
+            cases.push(ProductCase { factors: (1.5, 1.0), per_group: true, form, ..plain });
+        }
+    }
 }
 
 /// Wgrad of vectors whose scales are powers of two, by either of Hopper's kernels.
@@ -377,7 +523,7 @@ fn micro_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
         cases.push(ProductCase {
             rows: RowPattern::EmptyMiddle,
             factors: (-0.75, 1.0),
-            bias: pass == Pass::Fprop,
+            bias: ProductBias::in_fprop(pass),
             ..plain
         });
         let small = ProductCase { in_features: 32, out_features: 64, ..plain };
@@ -401,7 +547,7 @@ fn block_scaled_cases(plain: ProductCase, cases: &mut Vec<ProductCase>) {
         ProductCase {
             rows: RowPattern::EmptyMiddle,
             factors: (-0.75, 1.0),
-            bias: plain.pass == Pass::Fprop,
+            bias: ProductBias::in_fprop(plain.pass),
             ..plain
         },
     ]);
