@@ -14,10 +14,11 @@ use grouped_linear::conformance::{
 use grouped_linear::plan::Target;
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// How many cases an engine runs, how many of them it must refuse, and how many it was seen to run
-/// and to refuse.
+/// How many cases an engine has, how many it runs, how many of them it must refuse, and how many it was
+/// seen to run and to refuse.
 #[derive(Default)]
 struct Counts {
+    all: AtomicUsize,
     taken: AtomicUsize,
     refusals: AtomicUsize,
     ran: AtomicUsize,
@@ -43,13 +44,15 @@ impl Counts {
         })
     }
 
-    fn numbers(&self) -> [usize; 4] {
-        [&self.taken, &self.refusals, &self.ran, &self.refused].map(|n| n.load(Ordering::Relaxed))
+    fn numbers(&self) -> [usize; 5] {
+        let numbers = [&self.all, &self.taken, &self.refusals, &self.ran, &self.refused];
+        numbers.map(|number| number.load(Ordering::Relaxed))
     }
 }
 
 fn case_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Trial>) {
     for (number, case) in selected_cases().into_iter().enumerate() {
+        Counts::add(&counts.all);
         if !engine.takes(number, KernelsOf::case(&case)) {
             continue;
         }
@@ -70,6 +73,7 @@ fn case_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Tria
 fn other_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Trial>) {
     type Run = Box<dyn FnOnce(&Device) -> Result<Outcome, String> + Send>;
     let mut add = |number, kernels, is_refused: bool, name: String, run: Run| {
+        Counts::add(&counts.all);
         if !engine.takes(number, kernels) {
             return;
         }
@@ -88,7 +92,8 @@ fn other_trials(engine: &Arc<Engine>, counts: &Arc<Counts>, trials: &mut Vec<Tri
         add(number, KernelsOf::All, false, case.to_string(), Box::new(run));
     }
     let target = engine.device.as_ref().map_or(Target::CPU, Device::target);
-    for (number, case) in low_precision_cases().into_iter().enumerate() {
+    let cases = low_precision_cases().into_iter().enumerate();
+    for (number, case) in cases.filter(|(_, case)| engine.tells(case)) {
         let run = Box::new(move |device: &Device| run_low_precision(&case, device));
         let (kernels, refusal) = (KernelsOf::low_precision(&case), case.refusal(target));
         add(number, kernels, refusal.is_some(), case.to_string(), run);
@@ -120,16 +125,16 @@ fn main() -> ExitCode {
     for (engine, counts) in counters {
         match counts {
             Some(counts) => {
-                let [taken, refusals, ran, refused] = counts.numbers();
+                let [all, taken, refusals, ran, refused] = counts.numbers();
                 println!(
-                    "{engine}: {ran} of {count} cases were run, {refused} refused as they must be, \
+                    "{engine}: {ran} of {all} cases were run, {refused} refused as they must be, \
                      {} are for other turns (seed {SEED})",
-                    count - taken
+                    all - taken
                 );
                 counted &= !whole || arguments.ignored || ran + refused == taken;
                 counted &= !whole || arguments.ignored || refused == refusals;
                 // One architecture is run whole.
-                counted &= engine == "emulated-sm_100a" || taken == count;
+                counted &= engine == "emulated-sm_100a" || taken == all;
             }
             None => {
                 println!("{engine}: 0 cases were run, {count} skipped");

@@ -62,6 +62,12 @@ impl Engine {
         self.turns.takes(number, kernels)
     }
 
+    /// Whether the case can find anything here. Quantizations are compared with the CPU's, byte by byte,
+    /// so the CPU's own would be with themselves; the reference's tests are in `reference::quantize`.
+    pub fn tells(&self, case: &LowPrecisionCase) -> bool {
+        self.name != "cpu" || !matches!(case, LowPrecisionCase::Quantize(_))
+    }
+
     /// The device for the case with this number. On the emulated GPU every case has a machine of
     /// its own, so that a kernel which fails stops no other case, and the cases take turns with
     /// [`SCHEDULER_SEEDS`].
