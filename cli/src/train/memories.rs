@@ -73,7 +73,10 @@ pub fn restore(
         let Some(Memory { values: Values::I64(values), .. }) = memories.get(&name) else {
             bail!("there are no 64-bit integers {name}");
         };
-        random.tensor().clone().write(stream, values).with_context(|| name)?;
+        let &[seed, offset] = values.as_slice() else {
+            bail!("{name} has {} numbers, a seed and an offset are needed", values.len());
+        };
+        random.clone().restore(stream, seed as u64, offset as u64).with_context(|| name)?;
     }
     Ok(())
 }

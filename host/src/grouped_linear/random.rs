@@ -45,9 +45,26 @@ impl RandomState {
         Ok(Self(state))
     }
 
-    /// Seed and offset, `i64[2]`; a checkpoint keeps them.
+    /// Seed and offset, `i64[2]`; a checkpoint keeps them, and [`RandomState::restore`] takes them back.
     pub fn tensor(&self) -> &Tensor {
         &self.0
+    }
+
+    /// Goes on from this seed and offset, in the same memory, so that graphs that use it do, too.
+    ///
+    /// ```
+    /// use grouped_linear::{Device, RandomState};
+    /// let stream = Device::cpu().stream()?;
+    /// let mut state = RandomState::new(&stream, 7)?;
+    /// state.restore(&stream, 3, 40)?;
+    /// assert_eq!(state.read(&stream)?, (3, 40));
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A stream of another device, or one that records a graph; a driver failure.
+    pub fn restore(&mut self, stream: &Stream, seed: u64, offset: u64) -> Result<()> {
+        self.0.write(stream, &[seed as i64, offset as i64])
     }
 
     /// Seed and offset. Waits for the stream.

@@ -181,8 +181,9 @@ impl LayerRecipe {
     /// }
     /// let recipe = recipe.with_discrete_weights(&stream, &experts)?;
     ///
-    /// // The layer's own weights are not read.
-    /// let own = GroupedTensor::zeros(&stream, ParamLayout::Discrete, 2, &[16, 32], DType::Bf16)?;
+    /// // The layer's own weights are not read: the zeros of one expert do for all.
+    /// let zeros = Tensor::zeros(&stream, &[16, 32], DType::Bf16)?;
+    /// let own = GroupedTensor::discrete(&stream, vec![zeros; 2])?;
     /// let layer = GroupedLinear::new(&stream, config, own, None)?;
     /// let x = Tensor::from_f32(&stream, &[2, 32], DType::Bf16, &[0.5; 64])?;
     /// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
@@ -285,15 +286,46 @@ impl LayerRecipe {
     }
 
     /// Ends a step of delayed scaling: makes the next scales of tokens, weights and output gradients.
-    /// Other recipes have nothing to end.
+    /// Call it once per step of the optimiser, after the backward of the last microbatch. Other recipes
+    /// have nothing to end.
     ///
     /// # Errors
     /// A stream of another device; a driver failure.
     pub fn update(&mut self, stream: &Stream) -> Result<()> {
+        self.each_state(|state| state.update(stream))
+    }
+
+    /// Ends the step, as [`LayerRecipe::update`] does, unless the flag `skip` (`i32`, `[1]`, on the
+    /// device) is not zero when the work runs ([`DelayedState::update_unless`]): the end of a step in a
+    /// graph that may have been none.
+    ///
+    /// ```
+    /// use grouped_linear::recipe::DelayedScaling;
+    /// use grouped_linear::{Config, DType, Device, LayerRecipe, Recipe, Tensor};
+    /// let stream = Device::cpu().stream()?;
+    /// let config = Config { groups: 1, in_features: 32, out_features: 16, dtype: DType::Bf16 };
+    /// let recipe = Recipe::Delayed(DelayedScaling::default());
+    /// let mut recipe = LayerRecipe::new(&stream, config, recipe)?;
+    /// let input = recipe.delayed().unwrap().input.clone(); // a handle
+    /// input.amax()?.write(&stream, &[7.0f32])?;
+    /// for (skip, scale) in [(1, 1.0), (0, 64.0)] {
+    ///     recipe.update_unless(&stream, &Tensor::from_slice(&stream, &[1], &[skip])?)?;
+    ///     assert_eq!(input.scale().to_f32(&stream)?, [scale]);
+    /// }
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A flag of another shape, type or device; a stream of another device; a driver failure.
+    pub fn update_unless(&mut self, stream: &Stream, skip: &Tensor) -> Result<()> {
+        self.each_state(|state| state.update_unless(stream, skip))
+    }
+
+    fn each_state(&mut self, act: impl FnMut(&mut DelayedState) -> Result<()>) -> Result<()> {
         let Some(DelayedStates { input, weight, grad_output }) = &mut self.delayed else {
             return Ok(());
         };
-        [input, weight, grad_output].into_iter().try_for_each(|state| state.update(stream))
+        [input, weight, grad_output].into_iter().try_for_each(act)
     }
 
     /// What forward keeps of the tokens.

@@ -13,6 +13,33 @@ use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 /// [`WeightCache`](crate::WeightCache) holds between optimiser steps, for
 /// [`LayerRecipe::with_weights`]. With delayed scaling the history notes their magnitudes when they are
 /// quantized, and the copies keep the scale of that moment.
+///
+/// The recipe comes first, then the cache, then the recipe with the cache's weights; before the first
+/// forward the cache is refreshed.
+///
+/// ```
+/// use grouped_linear::recipe::BlockScaling;
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let config = Config { groups: 2, in_features: 32, out_features: 16, dtype: DType::Bf16 };
+/// let recipe = LayerRecipe::new(&stream, config, Recipe::Block(BlockScaling::default()))?;
+/// let prepare = QuantizeWeights { recipe: recipe.clone(), master: DType::F32 };
+/// let mut cache = WeightCache::new(&stream, prepare)?;
+/// let recipe = recipe.with_weights(cache.prepared().clone())?;
+///
+/// let master = Tensor::from_f32(&stream, &[2, 16, 32], DType::F32, &[0.5; 1024])?;
+/// let version = 0; // another one after every step of the optimiser
+/// cache.refresh(&stream, &GroupedTensor::packed(master)?, version)?;
+///
+/// // The layer's own weights are not read.
+/// let own = GroupedTensor::zeros(&stream, ParamLayout::Packed, 2, &[16, 32], DType::Bf16)?;
+/// let layer = GroupedLinear::new(&stream, config, own, None)?;
+/// let x = Tensor::from_f32(&stream, &[2, 32], DType::Bf16, &[1.0; 64])?;
+/// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+/// let (y, _) = layer.forward(&stream, &x, &Splits::host(&[1, 1])?, options)?;
+/// assert_eq!(y.to_f32(&stream)?, [16.0; 32]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct QuantizeWeights {
     /// The recipe of the layer that reads them.
