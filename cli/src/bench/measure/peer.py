@@ -277,17 +277,20 @@ def layer_section(kind):
     return section
 
 
-LAYERS = ("bf16", "current", "block", "mxfp8", "mxfp8-square", "nvfp4")
+LAYERS = ("bf16", "current", "current-cached", "delayed", "block", "block-cached")
+LAYERS += ("mxfp8", "mxfp8-square", "nvfp4")
 
 
 def transformer_engine(kind, shape, x, dy, backward):
-    """TransformerEngine's GroupedLinear, weights quantized in every call."""
+    """TransformerEngine's GroupedLinear, weights quantized in every call or in the first alone."""
     te = LIBRARIES["transformer_engine"]
     recipes = importlib.import_module("transformer_engine.common.recipe")
     names = {"current": "Float8CurrentScaling", "block": "Float8BlockScaling", "mxfp8": "MXFP8BlockScaling"}
-    names["nvfp4"] = "NVFP4BlockScaling"
+    names |= {"nvfp4": "NVFP4BlockScaling", "delayed": "DelayedScaling"}
+    recipe_name, cached, _ = kind.partition("-cached")
     layer = te.GroupedLinear(shape.groups, shape.k, shape.n, bias=False, params_dtype=torch.bfloat16)
-    recipe = getattr(recipes, names[kind])() if kind in names else None
+    recipe = getattr(recipes, names[recipe_name])() if recipe_name in names else None
+    microbatch = {"is_first_microbatch": True} if cached else {}
     x = x.detach().clone().requires_grad_(backward)
 
     def precision():
@@ -297,7 +300,9 @@ def transformer_engine(kind, shape, x, dy, backward):
 
     def run():
         with precision():
-            y = layer(x, shape.splits)
+            y = layer(x, shape.splits, **microbatch)
+        if cached:
+            microbatch["is_first_microbatch"] = False
         if backward:
             x.grad = None
             for parameter in layer.parameters():

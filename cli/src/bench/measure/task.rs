@@ -34,8 +34,14 @@ pub enum LayerKind {
     Bf16,
     /// One scale per expert.
     Current,
+    /// The same, with weights that were quantized before, as in all microbatches but a step's first.
+    CurrentCached,
+    /// One scale per expert, of earlier steps. Every call ends a step.
+    Delayed,
     /// A scale per block.
     Block,
+    /// The same, with weights that were quantized before.
+    BlockCached,
     /// MXFP8.
     Mxfp8,
     /// MXFP8 with squares of weights, whose exact numbers are the same both ways.
@@ -46,27 +52,46 @@ pub enum LayerKind {
 
 impl LayerKind {
     /// All, in the order of tables.
-    pub const ALL: [Self; 6] =
-        [Self::Bf16, Self::Current, Self::Block, Self::Mxfp8, Self::Mxfp8Square, Self::Nvfp4];
+    pub const ALL: [Self; 9] = [
+        Self::Bf16,
+        Self::Current,
+        Self::CurrentCached,
+        Self::Delayed,
+        Self::Block,
+        Self::BlockCached,
+        Self::Mxfp8,
+        Self::Mxfp8Square,
+        Self::Nvfp4,
+    ];
 
     /// As tables have it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bf16 => "bf16",
             Self::Current => "current",
+            Self::CurrentCached => "current-cached",
+            Self::Delayed => "delayed",
             Self::Block => "block",
+            Self::BlockCached => "block-cached",
             Self::Mxfp8 => "mxfp8",
             Self::Mxfp8Square => "mxfp8-square",
             Self::Nvfp4 => "nvfp4",
         }
     }
 
+    /// Whether weights are quantized once, before what is timed.
+    pub fn keeps_weights(self) -> bool {
+        matches!(self, Self::CurrentCached | Self::BlockCached)
+    }
+
     /// The kernels that it multiplies with; asking for one of these asks for it.
     pub fn recipes(self) -> &'static [RecipeChoice] {
         match self {
             Self::Bf16 => &[RecipeChoice::Bf16],
-            Self::Current => &[RecipeChoice::Fp8Fast, RecipeChoice::Fp8Tensor],
-            Self::Block => &[RecipeChoice::Fp8Block],
+            Self::Current | Self::CurrentCached | Self::Delayed => {
+                &[RecipeChoice::Fp8Fast, RecipeChoice::Fp8Tensor]
+            }
+            Self::Block | Self::BlockCached => &[RecipeChoice::Fp8Block],
             Self::Mxfp8 | Self::Mxfp8Square => &[RecipeChoice::Mxfp8],
             Self::Nvfp4 => &[RecipeChoice::Nvfp4],
         }

@@ -77,11 +77,11 @@ fn the_cpu_can_be_an_engine() {
     }
     // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; those of three
     // passes again, beside replays; no kernel alone; 32 quantizers, and 32 copies of as many bytes; a
-    // forward of one layer alone and of five beside BF16, a layer of six beside BF16 or products, each
+    // forward of one layer alone and of eight beside BF16, a layer of nine beside BF16 or products, each
     // for two quantities, plain and beside replays.
     let (products, replayed) = (4 + 9 + 8, 3 + 7 + 6);
     let timed_products = 2 * products + 2 * replayed;
-    let layers = 11 + 12;
+    let layers = 17 + 18;
     let refusals = products + 32 + 2 * replayed + layers * 2;
     assert_eq!((timed, refused), (timed_products + 2 * 32 + layers * 4, refusals));
 }
@@ -97,6 +97,8 @@ fn an_emulated_gpu_can_be_an_engine() {
         (Section::Bf16, Task::Product(Pass::Wgrad), 2),
         (Section::Layer(LayerKind::Bf16), Task::Layer, 4),
         (Section::Layer(LayerKind::Block), Task::Forward, 4),
+        (Section::Layer(LayerKind::Delayed), Task::Layer, 4),
+        (Section::Layer(LayerKind::CurrentCached), Task::Layer, 4),
     ];
     for (section, task, timed) in sections {
         assert_eq!(ours.prepare(section, &shape).unwrap(), Answer::Done(()), "{section:?}");
@@ -182,7 +184,7 @@ fn a_recipe_that_was_not_asked_for_is_not_run() {
         Wanted { levels: &[], pass: &|_| true, recipe: &|recipe| recipe == RecipeChoice::Fp8Block }
             .plan();
     let sections: Vec<String> = plan.iter().map(|(section, _)| section.name()).collect();
-    assert_eq!(sections, ["fp8", "quantize", "layer.block"]);
+    assert_eq!(sections, ["fp8", "quantize", "layer.block", "layer.block-cached"]);
 }
 
 /// An engine whose contenders take as long as their place in a list says, and which notes who was called.
@@ -452,10 +454,10 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
     }
     // BF16: grouped, loop and dense in three passes and, overwriting, in the fourth; FP8: grouped and
     // dense, fast and not, where grouped products of 24 and 16 rows are refused in two passes; MXFP8 and
-    // NVFP4: grouped. Layers: grouped, in six sections, two tasks, two quantities, plain and beside
+    // NVFP4: grouped. Layers: grouped, in nine sections, two tasks, two quantities, plain and beside
     // replays. Products of three passes again, plain and replayed, and of all beside kernels. A copy.
     let (products, replayed) = (4 * 3 + 4 * 4 - 2 * 2 + 2 * 4, 3 * 3 + 3 * 4 - 2 + 2 * 3);
-    assert_eq!(timed, 3 * products + 2 * 2 * replayed + 6 * 2 * 2 * 3 + 1);
+    assert_eq!(timed, 3 * products + 2 * 2 * replayed + 9 * 2 * 2 * 3 + 1);
     // The loop that adds is refused by the module itself.
     let reasons: Vec<&str> = refusals.iter().map(|own| own.reason.as_str()).collect();
     assert!(reasons.contains(&"RuntimeError: mm is out"), "{refusals:?}");

@@ -1,4 +1,5 @@
-//! Layers, forward and backward, with everything included: weights are quantized in every call.
+//! Layers, forward and backward, with everything included: weights are quantized in every call but
+//! those of a kind that says otherwise.
 
 use anyhow::Result;
 use grouped_linear::functional::{
@@ -6,11 +7,12 @@ use grouped_linear::functional::{
 };
 use grouped_linear::plan::KernelChoice;
 use grouped_linear::recipe::{
-    BlockScaling, BlockShape, CurrentScaling, Mxfp8Scaling, Nvfp4Scaling,
+    BlockScaling, BlockShape, CurrentScaling, DelayedScaling, Mxfp8Scaling, Nvfp4Scaling,
 };
 use grouped_linear::{
     BackwardOptions, DType, ForwardOptions, GradSink, GroupedLinear, GroupedTensor, LayerRecipe,
-    Recipe, RecipeBuffers, RowSink, Stream, Tensor, Wgrad,
+    QuantizeWeights, QuantizedTensor, Recipe, RecipeBuffers, RowSink, Stream, Tensor, WeightCache,
+    Wgrad,
 };
 
 use super::Work;
@@ -54,8 +56,13 @@ impl Layers {
         let layer = GroupedLinear::new(stream, base.config(), base.w.clone(), None)?;
         let recipe = match kind {
             LayerKind::Bf16 => None,
-            LayerKind::Current => Some(Recipe::Current(CurrentScaling::default())),
-            LayerKind::Block => Some(Recipe::Block(BlockScaling::default())),
+            LayerKind::Current | LayerKind::CurrentCached => {
+                Some(Recipe::Current(CurrentScaling::default()))
+            }
+            LayerKind::Delayed => Some(Recipe::Delayed(DelayedScaling::default())),
+            LayerKind::Block | LayerKind::BlockCached => {
+                Some(Recipe::Block(BlockScaling::default()))
+            }
             LayerKind::Mxfp8 => Some(Recipe::Mxfp8(Mxfp8Scaling::default())),
             LayerKind::Mxfp8Square => {
                 let weight = BlockShape::Square;
@@ -67,7 +74,10 @@ impl Layers {
             None => None,
             Some(recipe) => {
                 // Memory of its own, as in a graph: what is timed allocates nothing.
-                let own = LayerRecipe::new(stream, base.config(), recipe)?;
+                let mut own = LayerRecipe::new(stream, base.config(), recipe)?;
+                if kind.keeps_weights() {
+                    own = own.clone().with_weights(quantized(stream, &base, own)?)?;
+                }
                 let buffers = RecipeBuffers::new(stream, &own, base.rows())?;
                 Some(own.with_buffers(buffers))
             }
@@ -83,21 +93,26 @@ impl Layers {
         contender: &str,
     ) -> grouped_linear::Result<()> {
         let Base { x, splits, dy, .. } = &self.base;
-        let recipe = self.recipe.as_ref().filter(|_| contender == self.kind.name());
+        let with_recipe = contender == self.kind.name();
+        let recipe = self.recipe.as_ref().filter(|_| with_recipe);
         let kernel = self.kernel;
         let options = ForwardOptions { recipe, kernel, ..ForwardOptions::default() };
         let saved = self.layer.forward_into(stream, x, splits, options, &mut self.y)?;
         match (task, &mut self.backward) {
-            (Task::Forward, _) => Ok(()),
+            (Task::Forward, _) => {}
             (Task::Layer, Some(Gradients { dx, dw })) => {
                 let options = BackwardOptions {
                     dx: RowSink::Into(dx),
                     dw: Wgrad::Now(GradSink::Overwrite(dw)),
                     ..BackwardOptions::default()
                 };
-                self.layer.backward_with(stream, saved, dy, options).map(drop)
+                self.layer.backward_with(stream, saved, dy, options)?;
             }
-            _ => Err(not_open()),
+            _ => return Err(not_open()),
+        }
+        match &mut self.recipe {
+            Some(recipe) if with_recipe => recipe.update(stream),
+            _ => Ok(()),
         }
     }
 
@@ -113,6 +128,17 @@ impl Layers {
     }
 }
 
+/// The weights, quantized once.
+fn quantized(
+    stream: &Stream,
+    base: &Base,
+    recipe: LayerRecipe,
+) -> grouped_linear::Result<QuantizedTensor> {
+    let mut cache = WeightCache::new(stream, QuantizeWeights { recipe, master: DType::Bf16 })?;
+    cache.refresh(stream, &base.w, 0)?;
+    Ok(cache.prepared().clone())
+}
+
 /// How far a layer's results are from products of what was not quantized. An error of a product is
 /// random with the width of its operands' together: 2.7 % in E4M3, 5.3 % in E5M2 (output gradients of
 /// current scaling), 10 % and more, rounded at random, in E2M1.
@@ -122,8 +148,10 @@ fn limits(kind: LayerKind, contender: &str) -> Limits {
     }
     match kind {
         LayerKind::Bf16 => BF16,
-        LayerKind::Current => Limits { worst: 0.5, rms: 0.1 },
-        LayerKind::Block | LayerKind::Mxfp8 | LayerKind::Mxfp8Square => {
+        LayerKind::Current | LayerKind::CurrentCached | LayerKind::Delayed => {
+            Limits { worst: 0.5, rms: 0.1 }
+        }
+        LayerKind::Block | LayerKind::BlockCached | LayerKind::Mxfp8 | LayerKind::Mxfp8Square => {
             Limits { worst: 0.4, rms: 0.07 }
         }
         LayerKind::Nvfp4 => Limits { worst: 1.6, rms: 0.3 },
@@ -168,7 +196,8 @@ impl Work for Layers {
             fill::with_nan(stream, dx)?;
             fill::with_nan(stream, packed(dw)?)?;
         }
-        Ok(1)
+        // Delayed scales are those of the call before.
+        Ok(if self.kind == LayerKind::Delayed { 2 } else { 1 })
     }
 
     fn compare(&self, stream: &Stream, _task: Task, contender: &str) -> Result<Vec<Check>> {
