@@ -1,4 +1,6 @@
-//! Properties of the CPU engine on random sizes and splits.
+//! Properties of the CPU engine on random sizes and splits; of layers in low precision on every engine.
+
+mod recipes;
 
 use grouped_linear::conformance::{Generator, Location, compare};
 use grouped_linear::functional::{self, DbiasArgs, DgradArgs, DscalesArgs, FpropArgs, WgradArgs};
