@@ -132,18 +132,14 @@ impl Format {
         if value.is_multiple_of(multiple) {
             return Ok(());
         }
+        let (format, reason) = match self {
+            Self::Fp8 { .. } => ("FP8", "tensor copies take lines of whole 16 bytes"),
+            Self::Mxfp8 { .. } => ("MXFP8", "so many neighbours share a scale"),
+            Self::Nvfp4(_) => ("NVFP4", "so many neighbours share a scale"),
+        };
         Err(Error::unsupported(format!(
-            "{name} is {value}, {} needs a multiple of {multiple}; pad the features",
-            self.name()
+            "{name} is {value}, {format} needs a multiple of {multiple} ({reason}); pad the features"
         )))
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Fp8 { .. } => "FP8",
-            Self::Mxfp8 { .. } => "MXFP8",
-            Self::Nvfp4(_) => "NVFP4",
-        }
     }
 }
 

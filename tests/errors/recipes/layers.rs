@@ -37,13 +37,19 @@ pub(super) fn of_config(stream: &Stream, change: impl FnOnce(&mut Config)) -> Re
 }
 
 pub(super) const RECIPES: &[Refusal] = &[
-    ("in_features in no multiple of 16", "is 24, FP8 needs a multiple of 16", UNSUPPORTED, |s| {
-        of_config(s, |config| config.in_features = 24)
-    }),
-    ("out_features in no multiple of 16", "is 40, FP8 needs a multiple of 16", UNSUPPORTED, |s| {
-        of_config(s, |config| config.out_features = 40)
-    }),
-    ("a recipe without features", "features is 0", INVALID, |s| {
+    (
+        "in_features in no multiple of 16",
+        "in_features is 24, FP8 needs a multiple of 16 (tensor",
+        UNSUPPORTED,
+        |s| of_config(s, |config| config.in_features = 24),
+    ),
+    (
+        "out_features in no multiple of 16",
+        "out_features is 40, FP8 needs a multiple of 16",
+        UNSUPPORTED,
+        |s| of_config(s, |config| config.out_features = 40),
+    ),
+    ("a recipe without features", "in_features is 0", INVALID, |s| {
         of_config(s, |config| config.in_features = 0)
     }),
     ("a recipe without groups", "0 groups were asked for", INVALID, |s| {

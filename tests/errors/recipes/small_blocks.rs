@@ -75,18 +75,30 @@ const FOUR_OVER_SIX: FourOverSix =
     FourOverSix { error: ErrorMeasure::Squared, bound: ScaleBound::Reduced };
 
 pub(super) const RECIPES: &[Refusal] = &[
-    ("MXFP8 of 48 in_features", "is 48, MXFP8 needs a multiple of 32", UNSUPPORTED, |s| {
-        of_config(s, MXFP8_RECIPE, |config| config.in_features = 48)
-    }),
-    ("MXFP8 of 48 out_features", "is 48, MXFP8 needs a multiple of 32", UNSUPPORTED, |s| {
-        of_config(s, MXFP8_RECIPE, |config| config.out_features = 48)
-    }),
-    ("NVFP4 of 24 in_features", "is 24, NVFP4 needs a multiple of 16", UNSUPPORTED, |s| {
-        of_config(s, Recipe::Nvfp4(Nvfp4Scaling::default()), |config| config.in_features = 24)
-    }),
-    ("NVFP4 of 24 out_features", "is 24, NVFP4 needs a multiple of 16", UNSUPPORTED, |s| {
-        of_config(s, Recipe::Nvfp4(Nvfp4Scaling::default()), |config| config.out_features = 24)
-    }),
+    (
+        "MXFP8 of 48 in_features",
+        "in_features is 48, MXFP8 needs a multiple of 32 (so",
+        UNSUPPORTED,
+        |s| of_config(s, MXFP8_RECIPE, |config| config.in_features = 48),
+    ),
+    (
+        "MXFP8 of 48 out_features",
+        "out_features is 48, MXFP8 needs a multiple of 32 (so",
+        UNSUPPORTED,
+        |s| of_config(s, MXFP8_RECIPE, |config| config.out_features = 48),
+    ),
+    (
+        "NVFP4 of 24 in_features",
+        "in_features is 24, NVFP4 needs a multiple of 16 (so",
+        UNSUPPORTED,
+        |s| of_config(s, Recipe::Nvfp4(Nvfp4Scaling::default()), |config| config.in_features = 24),
+    ),
+    (
+        "NVFP4 of 24 out_features",
+        "out_features is 24, NVFP4 needs a multiple of 16 (so",
+        UNSUPPORTED,
+        |s| of_config(s, Recipe::Nvfp4(Nvfp4Scaling::default()), |config| config.out_features = 24),
+    ),
     ("a layer of integers in NVFP4", "source: element type i32", INVALID, |s| {
         of_config(s, Recipe::Nvfp4(Nvfp4Scaling::default()), |config| config.dtype = DType::I32)
     }),
@@ -115,7 +127,7 @@ pub(super) const RECIPES: &[Refusal] = &[
         let weights = QuantizedTensor::empty(s, weight_spec(squares, EXACT))?;
         LayerRecipe::new(s, WIDE_CONFIG, MXFP8_RECIPE)?.with_weights(weights).map(drop)
     }),
-    ("master weights of 48 rows, for MXFP8", "is 48, MXFP8 needs", UNSUPPORTED, |s| {
+    ("master weights of 48 rows, for MXFP8", "out_features is 48, MXFP8 needs", UNSUPPORTED, |s| {
         let config = Config { out_features: 48, ..WIDE_CONFIG };
         let prepare = |recipe| QuantizeWeights { recipe, master: DType::F32 };
         WeightCache::new(s, prepare(LayerRecipe::new(s, config, MXFP8_RECIPE)?)).map(drop)
@@ -143,14 +155,24 @@ fn quantize_with(
 }
 
 pub(super) const QUANTIZATIONS: &[Refusal] = &[
-    ("tokens of 48 features in MXFP8", "is 48, MXFP8 needs a multiple of 32", UNSUPPORTED, |s| {
-        let to = QuantizedTensor::empty(s, token_spec(48, MXFP8, CODES))?;
-        quantize_tokens(s, &zeros(s, &[ROWS, 48])?, to)
-    }),
-    ("tokens of 24 features in NVFP4", "is 24, NVFP4 needs a multiple of 16", UNSUPPORTED, |s| {
-        let to = QuantizedTensor::empty(s, token_spec(24, NVFP4, CODES))?;
-        quantize_tokens(s, &zeros(s, &[ROWS, 24])?, to)
-    }),
+    (
+        "tokens of 48 features in MXFP8",
+        "features is 48, MXFP8 needs a multiple of 32",
+        UNSUPPORTED,
+        |s| {
+            let to = QuantizedTensor::empty(s, token_spec(48, MXFP8, CODES))?;
+            quantize_tokens(s, &zeros(s, &[ROWS, 48])?, to)
+        },
+    ),
+    (
+        "tokens of 24 features in NVFP4",
+        "features is 24, NVFP4 needs a multiple of 16",
+        UNSUPPORTED,
+        |s| {
+            let to = QuantizedTensor::empty(s, token_spec(24, NVFP4, CODES))?;
+            quantize_tokens(s, &zeros(s, &[ROWS, 24])?, to)
+        },
+    ),
     ("weights of 48 rows in MXFP8", "out_features is 48, MXFP8 needs", UNSUPPORTED, |s| {
         let source = SourceShape::Weights { rows: 48, columns: K };
         let spec = QuantizedSpec { source, ..weight_spec(MXFP8, EXACT) };

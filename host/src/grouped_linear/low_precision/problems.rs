@@ -98,8 +98,9 @@ impl LayerRecipe {
         let restored = [(Role::Input, dw), (Role::Weight, dx)];
         let (dx, dw) = (dx && self.in_backward(), dw && self.in_backward());
         let mut problems = vec![
-            quantize(Role::Input, [true, dw]),
+            // First, since a refusal names the features: both, in_features and out_features.
             quantize(Role::Weight, [true, dx]),
+            quantize(Role::Input, [true, dw]),
             product(Pass::Fprop),
         ];
         if self.dequantizes() {
