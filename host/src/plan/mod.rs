@@ -30,11 +30,10 @@ pub(crate) use self::operands::{
     UpdateScalesOperands,
 };
 pub(crate) use self::overlaps::Overlaps;
-use self::problem::LARGEST_COORDINATE;
 pub use self::problem::{
     BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, Pass, Problem,
 };
-pub(crate) use self::problem::{check_padded_rows, check_sizes};
+pub(crate) use self::problem::{LARGEST_COORDINATE, check_padded_rows, check_sizes, padded_rows};
 pub use self::quantize::{QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem};
 pub use self::scaled::ScaledGemmProblem;
 pub(crate) use self::scaled::check_form;

@@ -1,6 +1,7 @@
 //! What is computed, without any pointer.
 
 pub use grouped_linear_kernels::abi::Pass;
+use grouped_linear_kernels::abi::quantize;
 use grouped_linear_kernels::variants::{Kernel, Role, Sm90Gemm, Sm100Product};
 
 use super::choice::{Contest, KernelChoice};
@@ -352,7 +353,15 @@ impl CastProblem {
 }
 
 /// Coordinates of tensor copies are signed 32-bit numbers.
-pub(super) const LARGEST_COORDINATE: usize = i32::MAX as usize;
+pub(crate) const LARGEST_COORDINATE: usize = i32::MAX as usize;
+
+/// The most rows that groups with `rows` tokens in all can take when each is padded to 128, as the
+/// kernels count them; `usize::MAX` of more than 32 bits count.
+pub(crate) fn padded_rows(rows: usize, groups: usize) -> usize {
+    let counts = u32::try_from(rows).ok().zip(u32::try_from(groups).ok());
+    let padded = counts.map(|(rows, groups)| quantize::padded_rows(rows.into(), groups));
+    padded.and_then(|padded| padded.try_into().ok()).unwrap_or(usize::MAX)
+}
 
 /// Refuses groups that have more rows when each is padded than a coordinate can say.
 pub(crate) fn check_padded_rows(padded: usize) -> Result<()> {

@@ -1,12 +1,12 @@
 //! Grouped products of quantized operands.
 
 use grouped_linear_kernels::abi::Ragged;
-use grouped_linear_kernels::abi::quantize::{BlockScales, ROW_BLOCK, padded_rows};
+use grouped_linear_kernels::abi::quantize::{BlockScales, ROW_BLOCK};
 use grouped_linear_kernels::abi::scaled::{AlignArgs, AlignedCopy, Scaling};
 use grouped_linear_kernels::variants::{Fp8Gemm, Kernel, Role, Sm100Product};
 
 use super::choice::{Contest, KernelChoice, Obstacle};
-use super::problem::{BiasKind, GemmProblem, Pass, check_float, check_padded_rows};
+use super::problem::{BiasKind, GemmProblem, Pass, check_float, check_padded_rows, padded_rows};
 use super::target::KernelTarget;
 use super::tensor_cores::{in_tensor_memory, micro_form};
 use super::{GpuTarget, LaunchPlan, PlannedKernel, row};
@@ -206,7 +206,7 @@ impl ScaledGemmProblem {
 
     /// The most rows that all groups can have, padded.
     pub(crate) fn padded_rows(&self) -> usize {
-        padded_rows(self.rows as u64, self.groups as u32) as usize
+        padded_rows(self.rows, self.groups)
     }
 
     /// The kernel that computes the product on a GPU.

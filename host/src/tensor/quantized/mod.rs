@@ -389,6 +389,58 @@ mod tests {
         }
     }
 
+    /// Lengths of tokens and weights about the limits of what kernels, integers and addresses count.
+    #[test]
+    fn sizes_that_no_tensor_has_do_not_wrap() {
+        const LENGTHS: [usize; 9] = [
+            1,
+            1 << 12,
+            i32::MAX as usize,
+            1 << 31,
+            u32::MAX as usize,
+            1 << 32,
+            i64::MAX as usize,
+            usize::MAX - 2,
+            usize::MAX,
+        ];
+        let of_lengths = |&rows: &usize| {
+            LENGTHS.into_iter().flat_map(move |columns| {
+                let tokens = SourceShape::Tokens { rows, features: columns };
+                [tokens, SourceShape::Weights { rows, columns }]
+            })
+        };
+        let mxfp8 = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+        let formats = [
+            SPEC.format,
+            Format::fp8(DType::E4m3, Blocks::Vector),
+            Format::fp8(DType::E4m3, Blocks::Square),
+            mxfp8,
+            Format::Nvfp4(Nvfp4Format::LINES),
+        ];
+        let product = |lengths: &[usize]| {
+            lengths.iter().fold(1u128, |product, &length| product.saturating_mul(length as u128))
+        };
+        for source in LENGTHS.iter().flat_map(of_lengths) {
+            for (groups, format) in LENGTHS.into_iter().flat_map(|own| formats.map(|f| (own, f))) {
+                let spec = QuantizedSpec { groups, source, format, ..SPEC };
+                assert!(spec.padded_rows() >= source.rows(), "{spec:?}");
+                let elements = product(&source.shape(groups));
+                for direction in spec.directions() {
+                    let copy = spec.copy(direction);
+                    // Half a byte an element is the least, and a scale for 128 × 128 of them.
+                    let bytes = (elements / 2).min(usize::MAX as u128) as usize;
+                    assert!(copy.byte_len() >= bytes, "{spec:?}");
+                    let scaled = product(&copy.scale_inv.shape).saturating_mul(128 * 128);
+                    assert!(format.is_whole() || scaled >= elements, "{spec:?}");
+                }
+                let most = source.rows().max(source.columns());
+                if groups > 4096 || most > i32::MAX as usize {
+                    assert!(spec.check().is_err(), "{spec:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn what_copies_share_is_counted_once() -> Result<()> {
         let stream = Device::cpu().stream()?;

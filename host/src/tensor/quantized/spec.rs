@@ -1,12 +1,12 @@
 //! Shapes of quantized tensors.
 
 use grouped_linear_kernels::abi::mx::{MXFP8_BLOCK, MxScales, NVFP4_BLOCK};
-use grouped_linear_kernels::abi::quantize::{BlockScales, ScaleLayout, padded_rows};
+use grouped_linear_kernels::abi::quantize::{BlockScales, ScaleLayout};
 
 use super::Shared;
 use crate::error::{Error, Result};
 use crate::numerics::Direction;
-use crate::plan::{check_padded_rows, check_sizes};
+use crate::plan::{LARGEST_COORDINATE, MAX_GROUPS, check_padded_rows, check_sizes, padded_rows};
 use crate::recipe::{BlockShape, Blocks, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{DType, TensorSpec};
 
@@ -119,20 +119,19 @@ pub struct CopySpec {
 }
 
 impl CopySpec {
-    /// Bytes of all parts.
+    /// Bytes of all parts; `usize::MAX` beyond the address space.
     pub fn byte_len(&self) -> usize {
         let parts = [&self.data, &self.scale_inv].into_iter().chain(&self.amax);
-        parts.map(TensorSpec::byte_len).sum()
+        parts.map(TensorSpec::byte_len).fold(0, usize::saturating_add)
     }
 }
 
 impl QuantizedSpec {
     /// Rows that the tokens can take with every group padded to 128; of weights, the rows of one.
+    /// `usize::MAX` of more rows or groups than 32 bits count, which no tensor has.
     pub fn padded_rows(&self) -> usize {
         match self.source {
-            SourceShape::Tokens { rows, .. } => {
-                padded_rows(rows as u64, self.groups as u32) as usize
-            }
+            SourceShape::Tokens { rows, .. } => padded_rows(rows, self.groups),
             SourceShape::Weights { rows, .. } => rows,
         }
     }
@@ -160,6 +159,11 @@ impl QuantizedSpec {
     /// columnwise ones of NVFP4 tokens are `[C↑128, padded rows / 16]` there. Exact numbers have the
     /// shape of the source, columnwise tokens of NVFP4 `[Tp, C]`. NVFP4's `amax` is `[G]`, or `[T]`
     /// where rows are scaled.
+    ///
+    /// Lengths that cannot be computed, of sizes that [`QuantizedTensor::empty`] refuses as too large,
+    /// are `usize::MAX`.
+    ///
+    /// [`QuantizedTensor::empty`]: super::QuantizedTensor::empty
     pub fn copy(&self, direction: Direction) -> CopySpec {
         let form = self.form(direction).unwrap_or_default();
         let scale_inv = match form {
@@ -213,12 +217,16 @@ impl QuantizedSpec {
             SourceShape::Tokens { .. } => matrix.to_vec(),
             SourceShape::Weights { .. } => [&[groups], &matrix[..]].concat(),
         };
+        if self.format.is_whole() {
+            return TensorSpec { shape: vec![groups], dtype: DType::F32 };
+        }
+        if !self.is_countable() {
+            let dtype = if self.format.is_micro() { DType::U8 } else { DType::F32 };
+            return TensorSpec { shape: of_groups([usize::MAX; 2]), dtype };
+        }
         let Some(block) = self.micro_block() else {
             let scales = self.scales(direction);
-            let shape = match self.format.is_whole() {
-                true => vec![groups],
-                false => of_groups([scales.outer as usize, scales.pitch as usize]),
-            };
+            let shape = of_groups([scales.outer as usize, scales.pitch as usize]);
             return TensorSpec { shape, dtype: DType::F32 };
         };
         let lines = self.padded_rows().next_multiple_of(128);
@@ -234,6 +242,13 @@ impl QuantizedSpec {
         };
         let shape = of_groups([outer, bytes.checked_div(outer).unwrap_or(0)]);
         TensorSpec { shape, dtype: DType::U8 }
+    }
+
+    /// Whether the sizes are within those that kernels and tensor copies count, so that their products
+    /// can be computed.
+    fn is_countable(&self) -> bool {
+        let longest = self.source.rows().max(self.source.columns());
+        self.groups <= MAX_GROUPS && longest <= LARGEST_COORDINATE
     }
 
     /// Elements of a block whose scale is a byte.
