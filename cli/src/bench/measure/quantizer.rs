@@ -4,6 +4,7 @@ use grouped_linear::recipe::{BlockShape, Blocks, Format, Nvfp4Format, Transform}
 use grouped_linear::{DType, Form};
 
 use super::super::choices::RecipeChoice;
+use super::super::model::quantize::Copies;
 use super::super::suite::Shape;
 
 /// What is quantized.
@@ -15,17 +16,6 @@ pub enum Source {
     W,
     /// Output gradients.
     Dy,
-}
-
-/// Which copies are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copies {
-    /// The rowwise one.
-    Row,
-    /// The columnwise one.
-    Column,
-    /// Both, by one call.
-    Both,
 }
 
 /// What scales belong to, and how numbers are stored.

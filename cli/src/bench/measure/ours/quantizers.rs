@@ -11,9 +11,10 @@ use super::check::{Errors, Limits, Read};
 use super::copy::Copy;
 use super::products::not_open;
 use super::quantized::{restored_tokens, restored_weights};
-use crate::bench::measure::quantizer::{Copies, Kind, Quantizer, Source};
+use crate::bench::measure::quantizer::{Kind, Quantizer, Source};
 use crate::bench::measure::record::{COPY, Check, Quantity};
 use crate::bench::measure::task::Task;
+use crate::bench::model::quantize::Copies;
 
 /// Rows that are restored and compared.
 const LINES: usize = 8;
