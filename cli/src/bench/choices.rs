@@ -67,7 +67,59 @@ impl PassChoice {
     }
 }
 
-/// Value of `--recipe`.
+/// Value of `--recipe`: a recipe, by the word that `train` has for it, or some of its kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecipeName {
+    /// BF16; `none`, too.
+    #[value(alias = "none")]
+    Bf16,
+    /// FP8 with a scale per expert, of the tensor itself: `fp8-fast` and `fp8-tensor`.
+    Current,
+    /// FP8 with a scale per expert, of earlier steps: multiplied by the same kernels.
+    Delayed,
+    /// FP8 with scales per block; `fp8-block`, too.
+    #[value(alias = "fp8-block")]
+    Block,
+    /// MXFP8.
+    Mxfp8,
+    /// NVFP4.
+    Nvfp4,
+    /// FP8 with a scale per expert, sums in the tensor core: fprop.
+    Fp8Fast,
+    /// FP8 with a scale per expert, sums in FP32: the gradients.
+    Fp8Tensor,
+}
+
+impl RecipeName {
+    /// What its kernels multiply.
+    pub fn kernels(self) -> &'static [RecipeChoice] {
+        match self {
+            Self::Bf16 => &[RecipeChoice::Bf16],
+            Self::Current | Self::Delayed => &[RecipeChoice::Fp8Fast, RecipeChoice::Fp8Tensor],
+            Self::Block => &[RecipeChoice::Fp8Block],
+            Self::Mxfp8 => &[RecipeChoice::Mxfp8],
+            Self::Nvfp4 => &[RecipeChoice::Nvfp4],
+            Self::Fp8Fast => &[RecipeChoice::Fp8Fast],
+            Self::Fp8Tensor => &[RecipeChoice::Fp8Tensor],
+        }
+    }
+
+    /// As flags have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::Current => "current",
+            Self::Delayed => "delayed",
+            Self::Block => "block",
+            Self::Mxfp8 => "mxfp8",
+            Self::Nvfp4 => "nvfp4",
+            Self::Fp8Fast => "fp8-fast",
+            Self::Fp8Tensor => "fp8-tensor",
+        }
+    }
+}
+
+/// What kernels multiply, and how they add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RecipeChoice {
     /// BF16.
@@ -158,4 +210,30 @@ pub enum TileChoice {
     Pair,
     /// 128 × 256 by one block.
     Block,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words<T: ValueEnum + 'static>() -> impl Iterator<Item = String> {
+        let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_owned())
+    }
+
+    #[test]
+    fn recipes_have_one_word_everywhere() {
+        for word in words::<crate::train::RecipeChoice>() {
+            let here = RecipeName::from_str(&word, false).expect(&word);
+            assert!(here.name() == word || word == "none", "{word} is {here:?}");
+        }
+        // What tables call the kernels can be asked for, too.
+        for kernels in RecipeChoice::value_variants() {
+            let name = kernels.name();
+            let word = RecipeName::from_str(name, false).expect(name);
+            assert_eq!(word.kernels(), [*kernels]);
+        }
+        let names = RecipeName::value_variants().iter().map(|word| word.name());
+        assert!(words::<RecipeName>().eq(names));
+    }
 }

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::choices::{MachineChoice, PassChoice, TileChoice};
-pub use self::choices::{RecipeChoice, kernel};
+pub use self::choices::{RecipeChoice, RecipeName, kernel};
 use self::suite::{OwnShape, SEED, Shape};
 
 /// Flags of `bench`.
@@ -40,10 +40,10 @@ pub struct BenchArgs {
     /// Passes; all if none is named.
     #[arg(long, value_enum, value_delimiter = ',')]
     pass: Vec<PassChoice>,
-    /// Kernels, by what they multiply; all that the GPU has if none is named. Of quantizers and layers
-    /// those that recipes with these kernels use.
+    /// Recipes, as `train` names them, or kernels of theirs; all that the GPU has if none is named. Of
+    /// quantizers and layers those that recipes with these kernels use.
     #[arg(long, value_enum, value_delimiter = ',')]
-    recipe: Vec<RecipeChoice>,
+    recipe: Vec<RecipeName>,
     /// How a tile is made on Blackwell.
     #[arg(long, value_enum, default_value = "pair", requires = "model")]
     tile: TileChoice,
@@ -101,11 +101,12 @@ impl BenchArgs {
         self.pass.is_empty() || self.pass.contains(&pass)
     }
 
-    /// The recipes that were asked for.
+    /// What the kernels multiply that were asked for.
     fn wanted_recipes(&self) -> Vec<RecipeChoice> {
-        match self.recipe[..] {
-            [] => RecipeChoice::value_variants().to_vec(),
-            ref named => named.to_vec(),
-        }
+        let mut all = RecipeChoice::value_variants().to_vec();
+        let named =
+            |own: &RecipeChoice| self.recipe.iter().any(|name| name.kernels().contains(own));
+        all.retain(|own| self.recipe.is_empty() || named(own));
+        all
     }
 }

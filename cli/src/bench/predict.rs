@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 use clap::ValueEnum;
 
-use super::choices::{PassChoice, RecipeChoice, TileChoice, multiplies, quantizers};
+use super::choices::{PassChoice, RecipeChoice, RecipeName, TileChoice, multiplies, quantizers};
 use super::model::kernel::Kernel;
 use super::model::machine::{Generation, Machine};
 use super::model::product::{self, Pass};
@@ -39,21 +39,24 @@ fn wanted_kernels(args: &BenchArgs, machine: &Machine, block: bool) -> Result<Ve
         return Ok(all);
     }
     let quantizers_only = !args.stages && args.pass == [PassChoice::Quantize];
-    let mut kernels = Vec::new();
+    let mut kernels: Vec<Kernel> = Vec::new();
     for &recipe in &args.recipe {
-        match all.iter().find(|kernel| RecipeChoice::of(kernel.numbers) == recipe) {
-            Some(kernel) => kernels.push(*kernel),
-            None if quantizers_only => {}
-            None => bail!("{}", missing(args, machine, &[recipe], Some(absence(machine, recipe)))),
+        let is_own =
+            |kernel: &&Kernel| recipe.kernels().contains(&RecipeChoice::of(kernel.numbers));
+        if !quantizers_only && !all.iter().any(|kernel| is_own(&kernel)) {
+            bail!("{}", missing(args, machine, &[recipe], Some(absence(machine, recipe))));
         }
+        let new: Vec<Kernel> =
+            all.iter().filter(is_own).filter(|own| !kernels.contains(own)).copied().collect();
+        kernels.extend(new);
     }
     Ok(kernels)
 }
 
 /// Why there is no product of a recipe.
-fn absence(machine: &Machine, recipe: RecipeChoice) -> &'static str {
+fn absence(machine: &Machine, recipe: RecipeName) -> &'static str {
     match (machine.generation, recipe) {
-        (Generation::Blackwell, RecipeChoice::Fp8Block) => {
+        (Generation::Blackwell, RecipeName::Block) => {
             "how its sums are promoted from tensor memory is not modelled"
         }
         (Generation::Blackwell, _) => "the tensor cores there sum in FP32; use `fp8-tensor`",
@@ -68,16 +71,17 @@ fn absence(machine: &Machine, recipe: RecipeChoice) -> &'static str {
 fn missing(
     args: &BenchArgs,
     machine: &Machine,
-    recipes: &[RecipeChoice],
+    recipes: &[RecipeName],
     why: Option<&str>,
 ) -> String {
-    let lacks = |pass: &PassChoice| !recipes.iter().any(|recipe| recipe.has(machine, *pass));
+    let kernels = || recipes.iter().flat_map(|recipe| recipe.kernels());
+    let lacks = |pass: &PassChoice| !kernels().any(|kernel| kernel.has(machine, *pass));
     let passes: Vec<PassChoice> = args.pass.iter().copied().filter(lacks).collect();
     let kernel = match passes[..] {
         [] => "product".to_owned(),
         _ => format!("`{}` kernel", joined(&passes, PassChoice::name, "` or `")),
     };
-    let mut flags = format!("`--recipe {}`", joined(&args.recipe, RecipeChoice::name, ","));
+    let mut flags = format!("`--recipe {}`", joined(&args.recipe, RecipeName::name, ","));
     if !args.pass.is_empty() {
         flags += &format!(" with `--pass {}`", joined(&args.pass, PassChoice::name, ","));
     }
@@ -88,7 +92,7 @@ fn missing(
         format!("`--pass {}` has the recipes {others}", pass.name())
     });
     let reasons: Vec<String> = why.map(str::to_owned).into_iter().chain(others).collect();
-    let recipes = joined(recipes, RecipeChoice::name, "` or `");
+    let recipes = joined(recipes, RecipeName::name, "` or `");
     let reasons = reasons.join("; ");
     format!("the model has no {kernel} of `{recipes}` on {} ({flags}): {reasons}", machine.name)
 }
@@ -141,8 +145,7 @@ fn product_row(
 }
 
 fn quantizer_rows(args: &BenchArgs, machine: &Machine, (shape, known): (&Shape, bool)) -> Vec<Row> {
-    let wants =
-        |name: &str| args.recipe.is_empty() || args.recipe.iter().any(|recipe| recipe.uses(name));
+    let wants = |name: &str| args.wanted_recipes().iter().any(|recipe| recipe.uses(name));
     let mut rows = Vec::new();
     for (name, quantizer) in quantizers(machine).filter(|(name, _)| wants(name)) {
         let prediction = quantizer.predict(machine, shape);
@@ -167,7 +170,7 @@ fn quantizer_rows(args: &BenchArgs, machine: &Machine, (shape, known): (&Shape, 
 mod tests {
     use clap::Parser;
 
-    use super::super::choices::{MachineChoice, RecipeChoice};
+    use super::super::choices::MachineChoice;
     use super::super::report::Errors;
     use super::*;
 
@@ -236,6 +239,7 @@ mod tests {
             (&["--recipe=mxfp8"][..], "multiplied in BF16"),
             (&["--recipe=fp8-block", "--device=b200"], "from tensor memory"),
             (&["--recipe=fp8-fast", "--device=b200"], "use `fp8-tensor`"),
+            (&["--recipe=block", "--device=b200"], "no product of `block` on b200"),
             (&["--tile=block"], "for Blackwell"),
             (&["--shape=s99"], "no shape `s99`"),
             (&["--errors", "--device=b200"], "nothing of this was measured"),
@@ -281,7 +285,7 @@ mod tests {
     fn recipes_that_messages_list_are_predicted() {
         let mut refused = 0;
         for device in MachineChoice::value_variants() {
-            for recipe in RecipeChoice::value_variants() {
+            for recipe in RecipeName::value_variants() {
                 for pass in PassChoice::value_variants() {
                     let args = BenchArgs {
                         device: *device,
@@ -289,7 +293,8 @@ mod tests {
                         pass: vec![*pass],
                         ..args(&["--shape=s01"])
                     };
-                    let listed = recipe.has(device.machine(), *pass);
+                    let mut kernels = recipe.kernels().iter();
+                    let listed = kernels.any(|kernel| kernel.has(device.machine(), *pass));
                     assert_eq!(predictions(&args).is_ok(), listed, "{args:?}");
                     refused += usize::from(!listed);
                 }

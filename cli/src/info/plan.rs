@@ -12,7 +12,7 @@ use grouped_linear::recipe::{
 };
 use grouped_linear::{Arch, DType, Device, Recipe};
 
-use crate::bench::{RecipeChoice, kernel};
+use crate::bench::{RecipeChoice, RecipeName, kernel};
 
 /// Flags of `info --plan`.
 #[derive(Args, Clone, Debug)]
@@ -36,8 +36,8 @@ pub struct PlanArgs {
     /// Passes; all if none is named.
     #[arg(long, value_enum, value_delimiter = ',', requires = "plan")]
     pass: Vec<PassName>,
-    /// What is multiplied: f32, f16, or a recipe of `bench`: bf16, fp8-fast, fp8-tensor, fp8-block, mxfp8,
-    /// nvfp4.
+    /// What is multiplied: f32, f16, or a recipe of `bench`: bf16, current, delayed, block, mxfp8, nvfp4;
+    /// or fp8-fast or fp8-tensor, of which current has the first in fprop and the other in the gradients.
     #[arg(long, default_value = "bf16", requires = "plan")]
     recipe: Operands,
     /// Type of the result: f32, f16 or bf16. Of FP32 operands it is f32.
@@ -81,7 +81,7 @@ enum Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operands {
     Plain(DType),
-    Quantized(RecipeChoice),
+    Quantized(RecipeName),
 }
 
 impl FromStr for Operands {
@@ -91,8 +91,8 @@ impl FromStr for Operands {
         match text {
             "f32" => Ok(Self::Plain(DType::F32)),
             "f16" => Ok(Self::Plain(DType::F16)),
-            _ => match RecipeChoice::from_str(text, false) {
-                Ok(RecipeChoice::Bf16) => Ok(Self::Plain(DType::Bf16)),
+            _ => match RecipeName::from_str(text, false) {
+                Ok(RecipeName::Bf16) => Ok(Self::Plain(DType::Bf16)),
                 Ok(recipe) => Ok(Self::Quantized(recipe)),
                 Err(error) => Err(format!("{error}; f32, f16 or a recipe of bench is needed")),
             },
@@ -199,7 +199,13 @@ impl PlanArgs {
         };
         match self.recipe {
             Operands::Plain(_) => product.into(),
-            Operands::Quantized(choice) => quantized(choice, product, target).into(),
+            Operands::Quantized(name) => {
+                // Where a recipe has two kernels, as `current` has, the first is that of fprop.
+                let kernels = name.kernels();
+                let last = kernels.len() - 1;
+                let choice = kernels[if pass == Pass::Fprop { 0 } else { last }];
+                quantized(choice, product, target).into()
+            }
         }
     }
 }

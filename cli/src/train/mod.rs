@@ -28,6 +28,8 @@ mod swiglu;
 
 use anyhow::{Result, ensure};
 
+#[cfg(test)]
+pub use self::args::RecipeChoice;
 pub use self::args::TrainArgs;
 use self::session::Session;
 
