@@ -33,6 +33,17 @@ pub struct LayerSpecs {
     pub dscales: Option<TensorSpec>,
 }
 
+/// A call of a layer with its gradients, and how it is to be executed.
+#[derive(Clone, Copy)]
+pub(crate) struct IntendedCall {
+    pub(crate) target: Target,
+    pub(crate) rows: usize,
+    /// Whether the host knows the splits.
+    pub(crate) host_splits: bool,
+    pub(crate) call: CallSpec,
+    pub(crate) execution: Execution,
+}
+
 impl Config {
     /// A product of the layer without bias.
     pub(super) fn product(
@@ -157,38 +168,26 @@ impl GroupedLinear {
     ) -> Option<String> {
         let host_splits = splits.counts().is_some();
         let call = CallSpec::from(options);
+        let intended = IntendedCall { target, rows, host_splits, call, execution };
+        let Some(recipe) = options.recipe else { return self.unsupported_call(intended) };
         let (_, Needs { dx, dw, .. }) = self.effective(call);
-        let plain =
-            |passes| self.unsupported_passes(target, rows, host_splits, call, execution, passes);
-        let Some(recipe) = options.recipe else { return plain([true, dx, dw]) };
         let captured = execution == Execution::Captured;
         let refused = recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured);
         // Forward is the recipe's; backward may have products of the layer's type.
         let high = !recipe.in_backward();
-        refused.or_else(|| plain([false, high && dx, high && dw]))
+        refused.or_else(|| self.unsupported_passes(intended, [false, high && dx, high && dw]))
     }
 
-    pub(crate) fn unsupported_call(
-        &self,
-        target: Target,
-        rows: usize,
-        host_splits: bool,
-        call: CallSpec,
-        execution: Execution,
-    ) -> Option<String> {
-        let (_, Needs { dx, dw, .. }) = self.effective(call);
-        let passes = [true, dx, dw];
-        self.unsupported_passes(target, rows, host_splits, call, execution, passes)
+    /// Why a call in the layer's type cannot be executed; `None` if it can.
+    pub(crate) fn unsupported_call(&self, intended: IntendedCall) -> Option<String> {
+        let (_, Needs { dx, dw, .. }) = self.effective(intended.call);
+        self.unsupported_passes(intended, [true, dx, dw])
     }
 
-    /// The same of these products in the layer's type: fprop, dgrad and wgrad.
+    /// The same of some of its products: fprop, dgrad and wgrad.
     fn unsupported_passes(
         &self,
-        target: Target,
-        rows: usize,
-        host_splits: bool,
-        call: CallSpec,
-        execution: Execution,
+        IntendedCall { target, rows, host_splits, call, execution }: IntendedCall,
         [fprop, dgrad, wgrad]: [bool; 3],
     ) -> Option<String> {
         let captured = execution == Execution::Captured;

@@ -26,6 +26,7 @@ pub use self::delayed::{PendingWgrad, WgradStore};
 pub use self::delayed_state::DelayedState;
 pub(crate) use self::forward::{BiasMode, CallSpec};
 pub use self::forward::{BiasUse, ForwardOptions, Needs};
+pub(crate) use self::infer::IntendedCall;
 pub use self::infer::LayerSpecs;
 pub use self::low_precision::{
     BackwardPrecision, DelayedStates, LayerRecipe, QuantizeWeights, RecipeBuffers, SavePolicy,

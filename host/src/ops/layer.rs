@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::gemm::{Placed, check_placed};
 use crate::grouped_linear::{
     BackwardOptions, BiasMode, BiasUse, CallSpec, Config, ForwardOptions, GradSink, GroupedLinear,
-    Needs, RowSink, Saved, SelectedGrads, Wgrad,
+    IntendedCall, Needs, RowSink, Saved, SelectedGrads, Wgrad,
 };
 use crate::plan::{BiasKind, Execution, GemmProblem, KernelChoice, Pass, Plan, Target};
 use crate::tensor::{DType, GroupedTensor, Tensor, TensorSpec};
@@ -79,7 +79,8 @@ impl Function for GroupedLinear {
         match check(self, inputs, needs) {
             Ok(Checked { rows, splits, call }) => {
                 let host_splits = splits.on_device.is_none();
-                self.unsupported_call(target, rows, host_splits, call, execution)
+                let intended = IntendedCall { target, rows, host_splits, call, execution };
+                self.unsupported_call(intended)
             }
             Err(error) => Some(error.to_string()),
         }
