@@ -1,6 +1,6 @@
 //! The quantizers, byte for byte, and products of what they restore.
 
-use grouped_linear::numerics::scale::{ScaleKind, ScaleRule, scale_inverse};
+use grouped_linear::numerics::scale::{Fp8ScaleRule, ScaleKind, scale_inverse};
 use grouped_linear::numerics::{Direction, E4m3, E5m2, Float8Format};
 use grouped_linear::reference::plain::{self, Groups};
 use grouped_linear::reference::quantize::{BlockShape, Layout, block, per_tensor};
@@ -69,7 +69,7 @@ fn current_scaling() {
             let stored = |what| format!("q.current.{name}.f32.{source}.{what}");
             let values = values(&format!("q.{source}"));
             let amax = per_tensor::amax(&layout, &values).expect("amax");
-            let scale = ScaleRule::new(format.max(), ScaleKind::Fp32).scale(amax[0]);
+            let scale = Fp8ScaleRule::new(format.max(), ScaleKind::Fp32).scale(amax[0]);
             assert_eq!([scale_inverse(scale)][..], f32s(&stored("scale_inv")), "{name} {source}");
             let want = array(&stored("data"));
             for direction in DIRECTIONS {
@@ -93,7 +93,7 @@ fn transpose(data: &[u8]) -> Vec<u8> {
 /// The rule of the recorded recipes; the largest BF16 number is the ceiling of their scales.
 fn block_recipe(shape: BlockShape) -> block::Recipe {
     let ceiling = bf16::MAX.to_f32();
-    let rule = ScaleRule { ceiling, ..ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo) };
+    let rule = Fp8ScaleRule { ceiling, ..Fp8ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo) };
     block::Recipe { format: Float8Format::E4m3, rule, shape }
 }
 
@@ -151,7 +151,7 @@ impl Operand {
             block::dequantize(layout, &data, &scales, &recipe, direction, &mut restored)
                 .expect("values");
         } else {
-            let rule = ScaleRule::new(self.format.max(), ScaleKind::Fp32);
+            let rule = Fp8ScaleRule::new(self.format.max(), ScaleKind::Fp32);
             let amax = per_tensor::amax(layout, values).expect("amax");
             let scales: Vec<_> = amax.into_iter().map(|amax| rule.scale(amax)).collect();
             let inverses: Vec<_> = scales.iter().map(|&scale| scale_inverse(scale)).collect();

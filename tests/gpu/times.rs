@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use grouped_linear::functional::{DbiasArgs, FpropArgs, GemmOptions, dbias, fprop};
-use grouped_linear::plan::Role;
+use grouped_linear::plan::KernelRole;
 use grouped_linear::{Accumulate, DType, Device, Error, KernelChoice, Stream};
 
 use crate::device::{Inputs, Layout, Outputs, run_all};
@@ -44,16 +44,17 @@ fn operations(device: &Device) -> Outcome {
     let start = stream.record()?;
     let times = stream.kernel_times(run)?;
     let whole = start.elapsed_until(&stream.record()?)?;
-    let roles: Vec<Role> = times.iter().map(|kernel| kernel.role).collect();
+    let roles: Vec<KernelRole> = times.iter().map(|kernel| kernel.role).collect();
     let product = match times.get(1).map(|kernel| (kernel.name, kernel.role)) {
-        Some((name, role @ (Role::GemmSm90(..) | Role::GemmSm100(_))))
+        Some((name, role @ (KernelRole::GemmSm90(..) | KernelRole::GemmSm100(_))))
             if name.contains("fprop") =>
         {
             role
         }
         other => return Err(format!("the second kernel is {other:?}").into()),
     };
-    let (setup, partial, reduce) = (Role::PointerSetup, Role::DbiasPartial, Role::DbiasReduce);
+    let (setup, partial, reduce) =
+        (KernelRole::PointerSetup, KernelRole::DbiasPartial, KernelRole::DbiasReduce);
     if roles != [setup, product, setup, partial, reduce] {
         return Err(format!("{times:?}").into());
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grouped_linear::ops::{
-    AnySaved, BackwardArguments, Decision, Direction, ForwardArguments, Function, FusedStage,
-    FusionRule, Gradient, Gradients, Inputs, Kept, Passes, SavedState, Selection, Sequential, Sink,
-    Sinks, StageKind, Window, names,
+    AnySaved, BackwardArguments, Decision, ForwardArguments, Function, FusedStage, FusionRule,
+    Gradient, Gradients, Inputs, Kept, Passes, SavedState, Selection, SequencePass, Sequential,
+    Sink, Sinks, StageKind, Window, names,
 };
 use grouped_linear::plan::Execution;
 use grouped_linear::{DType, Error, GroupedLinear, Result, Saved, Splits, Stream, Tensor};
@@ -74,7 +74,7 @@ impl FusionRule for Rule {
         if up.splits_of != down.splits_of {
             return Decision::Refused("the layers have different splits".to_owned());
         }
-        if self.passes == Passes::Backward && window.direction == Direction::Forward {
+        if self.passes == Passes::Backward && window.pass == SequencePass::Forward {
             return Decision::NotMine;
         }
         Decision::Fused(Arc::new(Fused {
@@ -328,8 +328,8 @@ impl FusionRule for Forgetful {
         if window.operations.iter().any(|operation| operation.kind != "relu") {
             return Decision::NotMine;
         }
-        match (self.0, window.direction) {
-            (Passes::Backward, Direction::Forward) => Decision::NotMine,
+        match (self.0, window.pass) {
+            (Passes::Backward, SequencePass::Forward) => Decision::NotMine,
             _ => Decision::Fused(Arc::new(*self)),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::emulated::{self, EmulatorOptions};
 use super::{Queue, QueueEvent, QueueGraph, cpu, cuda};
 use crate::error::{Error, Result};
-use crate::plan::{Role, Target};
+use crate::plan::{KernelRole, Target};
 
 /// Which engine a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -310,7 +310,7 @@ pub struct KernelTime {
     /// Its entry point in the PTX.
     pub name: &'static str,
     /// The row of the kernel table.
-    pub role: Role,
+    pub role: KernelRole,
     /// From the end of what was before it on the stream to its own end.
     pub time: Duration,
 }

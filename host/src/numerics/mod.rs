@@ -17,11 +17,11 @@
 //!
 //! ```
 //! use grouped_linear::numerics::E4m3;
-//! use grouped_linear::numerics::scale::{ScaleKind, ScaleRule};
+//! use grouped_linear::numerics::scale::{ScaleKind, Fp8ScaleRule};
 //!
 //! let values = [0.1_f32, -3.0, 1.5];
 //! let amax = values.iter().fold(0.0, |amax: f32, value| amax.max(value.abs()));
-//! let scale = ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo).scale(amax);
+//! let scale = Fp8ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo).scale(amax);
 //! assert_eq!(scale, 128.0); // 448 / 3, rounded down to a power of two
 //!
 //! let codes = values.map(|value| E4m3::from_f32(value * scale));

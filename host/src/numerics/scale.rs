@@ -17,7 +17,7 @@ pub enum ScaleKind {
 
 /// How FP8 scales come from an amax: per tensor, and per block of 128 or 128×128.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ScaleRule {
+pub struct Fp8ScaleRule {
     /// The largest value of the format: amax is mapped to it.
     pub max: f32,
     /// Which numbers a scale may be.
@@ -29,7 +29,7 @@ pub struct ScaleRule {
     pub ceiling: f32,
 }
 
-impl ScaleRule {
+impl Fp8ScaleRule {
     /// The rule with epsilon 0 and the ceiling of FP32.
     pub const fn new(max: f32, kind: ScaleKind) -> Self {
         Self { max, kind, epsilon: 0.0, ceiling: f32::MAX }
@@ -39,10 +39,10 @@ impl ScaleRule {
     ///
     /// ```
     /// use grouped_linear::numerics::E4m3;
-    /// use grouped_linear::numerics::scale::{ScaleKind, ScaleRule};
-    /// assert_eq!(ScaleRule::new(E4m3::MAX, ScaleKind::Fp32).scale(2.0), 224.0);
-    /// assert_eq!(ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo).scale(2.0), 128.0);
-    /// assert_eq!(ScaleRule::new(E4m3::MAX, ScaleKind::Fp32).scale(0.0), 1.0);
+    /// use grouped_linear::numerics::scale::{ScaleKind, Fp8ScaleRule};
+    /// assert_eq!(Fp8ScaleRule::new(E4m3::MAX, ScaleKind::Fp32).scale(2.0), 224.0);
+    /// assert_eq!(Fp8ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo).scale(2.0), 128.0);
+    /// assert_eq!(Fp8ScaleRule::new(E4m3::MAX, ScaleKind::Fp32).scale(0.0), 1.0);
     /// ```
     pub fn scale(&self, amax: f32) -> f32 {
         let amax = if amax < self.epsilon { self.epsilon } else { amax };
@@ -75,7 +75,7 @@ pub enum AmaxChoice {
 
 /// Delayed scaling: values are quantized with a scale that comes from the amaxes of earlier steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DelayedScaling {
+pub struct DelayedScaleRule {
     /// The largest value of the format.
     pub max: f32,
     /// Powers of two by which the scale stays below what amax asks for.
@@ -84,7 +84,7 @@ pub struct DelayedScaling {
     pub choice: AmaxChoice,
 }
 
-impl DelayedScaling {
+impl DelayedScaleRule {
     /// Ends a step. `history[0]` holds the step's amax, `history[1..]` those of earlier steps, the
     /// oldest first; the result is the scale for the next step. The history moves on: its oldest amax
     /// is dropped, the last place gets the step's, and `history[0]` becomes 0 for the next step.
@@ -94,8 +94,8 @@ impl DelayedScaling {
     /// is finite.
     ///
     /// ```
-    /// use grouped_linear::numerics::scale::{AmaxChoice, DelayedScaling};
-    /// let rule = DelayedScaling { max: 448.0, margin: 1, choice: AmaxChoice::Max };
+    /// use grouped_linear::numerics::scale::{AmaxChoice, DelayedScaleRule};
+    /// let rule = DelayedScaleRule { max: 448.0, margin: 1, choice: AmaxChoice::Max };
     /// let mut history = [2.0, 8.0, 4.0];
     /// assert_eq!(rule.update(1.0, &mut history), 28.0); // 448 / 2¹ / 8
     /// assert_eq!(history, [0.0, 4.0, 2.0]);
@@ -228,8 +228,8 @@ mod tests {
     use super::*;
     use crate::numerics::E5m2;
 
-    fn e4m3(kind: ScaleKind) -> ScaleRule {
-        ScaleRule::new(E4m3::MAX, kind)
+    fn e4m3(kind: ScaleKind) -> Fp8ScaleRule {
+        Fp8ScaleRule::new(E4m3::MAX, kind)
     }
 
     #[test]
@@ -251,27 +251,27 @@ mod tests {
             assert_eq!(e4m3(ScaleKind::Fp32).scale(amax), scale, "{amax}");
             assert_eq!(e4m3(ScaleKind::PowerOfTwo).scale(amax), power_of_two, "{amax}");
         }
-        assert_eq!(ScaleRule::new(E5m2::MAX, ScaleKind::Fp32).scale(1.0), 57344.0);
+        assert_eq!(Fp8ScaleRule::new(E5m2::MAX, ScaleKind::Fp32).scale(1.0), 57344.0);
     }
 
     #[test]
     fn a_small_amax_counts_as_epsilon_and_a_large_scale_as_the_ceiling() {
-        let rule = ScaleRule { epsilon: 2.0, ..e4m3(ScaleKind::Fp32) };
+        let rule = Fp8ScaleRule { epsilon: 2.0, ..e4m3(ScaleKind::Fp32) };
         assert_eq!([0.0, 1.0, 2.0, 4.0].map(|amax| rule.scale(amax)), [224.0, 224.0, 224.0, 112.0]);
         assert_eq!(rule.scale(f32::NAN), 1.0);
         let largest_bf16 = half::bf16::MAX.to_f32();
-        let rule = ScaleRule { ceiling: largest_bf16, ..e4m3(ScaleKind::Fp32) };
+        let rule = Fp8ScaleRule { ceiling: largest_bf16, ..e4m3(ScaleKind::Fp32) };
         assert_eq!(rule.scale(1e-40), largest_bf16);
         // The number that an H200 stores there for BF16 sources.
         assert!((scale_inverse(rule.scale(1e-40)) / 2.950e-39 - 1.0).abs() < 1e-3);
-        let rule = ScaleRule { kind: ScaleKind::PowerOfTwo, ..rule };
+        let rule = Fp8ScaleRule { kind: ScaleKind::PowerOfTwo, ..rule };
         assert_eq!(rule.scale(1e-40), 2f32.powi(127));
         assert_eq!(scale_inverse(rule.scale(1e-40)), 2f32.powi(-127));
     }
 
     #[test]
     fn delayed_scales_follow_the_history() {
-        let rule = |choice| DelayedScaling { max: 448.0, margin: 0, choice };
+        let rule = |choice| DelayedScaleRule { max: 448.0, margin: 0, choice };
         let (largest, recent) = (rule(AmaxChoice::Max), rule(AmaxChoice::MostRecent));
         let mut history = [3.0, 7.0, 5.0, 1.0];
         assert_eq!(recent.update(1.0, &mut history), 448.0 / 3.0);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn delayed_scales_stay_where_the_amax_says_nothing() {
-        let rule = DelayedScaling { max: 448.0, margin: 3, choice: AmaxChoice::MostRecent };
+        let rule = DelayedScaleRule { max: 448.0, margin: 3, choice: AmaxChoice::MostRecent };
         for amax in [0.0, f32::INFINITY, f32::NAN] {
             assert_eq!(rule.update(5.0, &mut [amax, 1.0]), 5.0);
         }
@@ -296,9 +296,9 @@ mod tests {
         assert_eq!(rule.update(5.0, &mut [1e-40]), f32::MAX);
         assert_eq!(rule.update(5.0, &mut []), 5.0);
         let mut history = [2.0];
-        let large = DelayedScaling { margin: 126, ..rule };
+        let large = DelayedScaleRule { margin: 126, ..rule };
         assert_eq!(large.update(5.0, &mut [1e12]), f32::MIN_POSITIVE);
-        assert_eq!(DelayedScaling { margin: 0, ..rule }.update(5.0, &mut history), 224.0);
+        assert_eq!(DelayedScaleRule { margin: 0, ..rule }.update(5.0, &mut history), 224.0);
         assert_eq!(history, [0.0]);
     }
 

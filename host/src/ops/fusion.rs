@@ -45,14 +45,14 @@ pub struct Window<'a> {
     /// Whether they are recorded in a graph, where nothing can be allocated.
     pub execution: Execution,
     /// Which pass is planned.
-    pub direction: Direction,
+    pub pass: SequencePass,
     /// The operations, in forward order.
     pub operations: Vec<WindowOperation<'a>>,
 }
 
-/// Order of execution.
+/// A pass through a sequence of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum SequencePass {
     /// Forward.
     Forward,
     /// Backward.

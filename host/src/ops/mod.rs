@@ -55,7 +55,7 @@ pub use self::function::{
     Sinks,
 };
 pub use self::fusion::{
-    Decision, Direction, FusedStage, FusionRule, Passes, Window, WindowOperation,
+    Decision, FusedStage, FusionRule, Passes, SequencePass, Window, WindowOperation,
 };
 pub use self::named::Named;
 pub use self::plan::{Refusal, SequencePlan, Stage, StageKind};

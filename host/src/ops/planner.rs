@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::function::{FunctionSpecs, Selection, check_names};
-use super::fusion::{Decision, Direction, FusionRule, Passes, Window, WindowOperation};
+use super::fusion::{Decision, FusionRule, Passes, SequencePass, Window, WindowOperation};
 use super::names::X;
 use super::operation::Operation;
 use super::plan::{Planned, Refusal, Runner, SequencePlan, Signature};
@@ -92,7 +92,7 @@ impl<'a> Planner<'a> {
 
     fn forward(&mut self) -> Vec<Runner> {
         let passes = &[Passes::Forward, Passes::Both];
-        self.runners(0..self.operations.len(), Direction::Forward, passes)
+        self.runners(0..self.operations.len(), SequencePass::Forward, passes)
     }
 
     /// In the order in which they run: the last operations first.
@@ -106,13 +106,13 @@ impl<'a> Planner<'a> {
             let both = runner.fused.as_ref().is_some_and(|(_, s)| s.passes() == Passes::Both);
             if both {
                 let before = from..runner.operations.start.max(from);
-                runners.extend(self.runners(before, Direction::Backward, &[Passes::Backward]));
+                runners.extend(self.runners(before, SequencePass::Backward, &[Passes::Backward]));
                 from = runner.operations.end;
                 runners.push(runner.clone());
             }
         }
         let rest = from..self.operations.len();
-        runners.extend(self.runners(rest, Direction::Backward, &[Passes::Backward]));
+        runners.extend(self.runners(rest, SequencePass::Backward, &[Passes::Backward]));
         runners.reverse();
         runners
     }
@@ -121,14 +121,14 @@ impl<'a> Planner<'a> {
     fn runners(
         &mut self,
         range: Range<usize>,
-        direction: Direction,
+        pass: SequencePass,
         passes: &[Passes],
     ) -> Vec<Runner> {
         let mut runners = Vec::new();
         let mut index = range.start;
         while index < range.end {
             let runner = self
-                .fuse(index..range.end, direction, passes)
+                .fuse(index..range.end, pass, passes)
                 .unwrap_or_else(|| Runner::operation(index));
             index = runner.operations.end;
             runners.push(runner);
@@ -140,7 +140,7 @@ impl<'a> Planner<'a> {
     fn fuse(
         &mut self,
         range: Range<usize>,
-        direction: Direction,
+        pass: SequencePass,
         passes: &[Passes],
     ) -> Option<Runner> {
         for rule in self.rules {
@@ -149,9 +149,9 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let operations = range.start..range.start + length;
-            let refused = match rule.fuse(&self.window(operations.clone(), direction)) {
+            let refused = match rule.fuse(&self.window(operations.clone(), pass)) {
                 Decision::Fused(stage) if passes.contains(&stage.passes()) => {
-                    match self.inner_output(&operations, direction) {
+                    match self.inner_output(&operations, pass) {
                         None => {
                             return Some(Runner { operations, fused: Some((rule.name(), stage)) });
                         }
@@ -172,15 +172,15 @@ impl<'a> Planner<'a> {
     }
 
     /// A fused forward has no output but the last operation's.
-    fn inner_output(&self, operations: &Range<usize>, direction: Direction) -> Option<String> {
+    fn inner_output(&self, operations: &Range<usize>, pass: SequencePass) -> Option<String> {
         let inner = operations.start..operations.end - 1;
         let has_output = |index: usize| self.signature.calls[index].has_output;
         let given = inner.into_iter().find(|&index| has_output(index));
-        let index = given.filter(|_| direction == Direction::Forward)?;
+        let index = given.filter(|_| pass == SequencePass::Forward)?;
         Some(format!("operation {index} was given a buffer for its output"))
     }
 
-    fn window(&self, range: Range<usize>, direction: Direction) -> Window<'_> {
+    fn window(&self, range: Range<usize>, pass: SequencePass) -> Window<'_> {
         let Signature { target, execution, .. } = *self.signature;
         let operation = |index: usize| WindowOperation {
             kind: self.operations[index].kind(),
@@ -190,7 +190,7 @@ impl<'a> Planner<'a> {
             splits_of: self.signature.calls[index].splits_of,
             function: self.operations[index].as_any(),
         };
-        Window { target, execution, direction, operations: range.map(operation).collect() }
+        Window { target, execution, pass, operations: range.map(operation).collect() }
     }
 
     /// In a graph every output needs a buffer.

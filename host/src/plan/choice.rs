@@ -9,7 +9,7 @@ use grouped_linear_kernels::variants::{Kernel, Role, Sm100Gemm, Sm100Product};
 use super::cost::Cost;
 use super::problem::GemmProblem;
 use super::target::{GpuTarget, KernelTarget, capability};
-use super::{row, tensor_cores};
+use super::{KernelRole, row, tensor_cores};
 use crate::error::{Error, Result};
 
 /// Which kernel computes a product. One that is not eligible is an error of the plan, before anything is
@@ -60,7 +60,7 @@ pub struct Candidate {
     /// How it is asked for. One of each architecture may have the same name.
     pub choice: KernelChoice,
     /// The row of the kernel table.
-    pub role: Role,
+    pub role: KernelRole,
     /// Whether it may compute the product.
     pub standing: Standing,
 }

@@ -15,8 +15,8 @@ mod target;
 mod tensor_cores;
 
 use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
-pub use grouped_linear_kernels::variants::Role;
-use grouped_linear_kernels::variants::{Kernel, Tile, kernel};
+pub use grouped_linear_kernels::variants::Role as KernelRole;
+use grouped_linear_kernels::variants::{Kernel, Role, Tile, kernel};
 
 pub use self::choice::{Candidate, KernelChoice, Obstacle, Standing};
 pub use self::cost::Cost;
@@ -107,7 +107,7 @@ pub struct LaunchPlan {
 #[non_exhaustive]
 pub struct PlannedKernel {
     /// What the kernel is for; names a row of the kernel table.
-    pub role: Role,
+    pub role: KernelRole,
     /// Blocks in x and y.
     pub grid: [u32; 2],
 }

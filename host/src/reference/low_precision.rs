@@ -13,7 +13,7 @@ use super::quantize::{BlockShape, Layout, block, per_tensor};
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
 use crate::launch::mismatch;
-use crate::numerics::scale::{DelayedScaling, ScaleKind, ScaleRule, scale_inverse};
+use crate::numerics::scale::{DelayedScaleRule, Fp8ScaleRule, ScaleKind, scale_inverse};
 use crate::numerics::{Direction, Float8Format};
 use crate::plan::{
     DequantizeOperands, DequantizeProblem, GroupedOperand, PadOperands, PadProblem, Padding, Pass,
@@ -140,7 +140,7 @@ pub(super) fn update_scales(
     let (groups, steps) = (problem.groups, problem.history_len);
     let mut history = read(operands.history.history, steps * groups)?;
     let mut scales = read(operands.history.scale, groups)?;
-    let recipe = DelayedScaling {
+    let recipe = DelayedScaleRule {
         max: fp8_format(problem.format)?.max(),
         margin: operands.margin,
         choice: operands.choice,
@@ -300,7 +300,7 @@ fn restore(
             per_tensor::dequantize(&layout, &data, format, &inverses, direction, &mut values)?;
         }
         blocks => {
-            let rule = ScaleRule::new(format.max(), ScaleKind::Fp32);
+            let rule = Fp8ScaleRule::new(format.max(), ScaleKind::Fp32);
             let recipe = block::Recipe { format, shape: shape(blocks), rule };
             block::dequantize(&layout, &data, &inverses, &recipe, direction, &mut values)?;
         }
@@ -363,11 +363,11 @@ fn layout(spec: QuantizedSpec, offsets: Option<&[usize]>) -> Result<Layout> {
     }
 }
 
-fn rule(operands: &QuantizeOperands<'_>, format: Format, ceiling: f32) -> Result<ScaleRule> {
+fn rule(operands: &QuantizeOperands<'_>, format: Format, ceiling: f32) -> Result<Fp8ScaleRule> {
     let power_of_two = operands.rule.power_of_two;
     let kind = if power_of_two { ScaleKind::PowerOfTwo } else { ScaleKind::Fp32 };
     let epsilon = operands.rule.epsilon;
-    Ok(ScaleRule { epsilon, ceiling, ..ScaleRule::new(fp8(format)?.max(), kind) })
+    Ok(Fp8ScaleRule { epsilon, ceiling, ..Fp8ScaleRule::new(fp8(format)?.max(), kind) })
 }
 
 fn shape(blocks: Blocks) -> BlockShape {

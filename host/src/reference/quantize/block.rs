@@ -1,13 +1,13 @@
 //! FP8 with one FP32 scale for each block of 1×128 or 128×128 elements.
 //!
 //! ```
-//! use grouped_linear::numerics::scale::{ScaleKind, ScaleRule};
+//! use grouped_linear::numerics::scale::{ScaleKind, Fp8ScaleRule};
 //! use grouped_linear::numerics::{Direction, E4m3, Float8Format};
 //! use grouped_linear::reference::quantize::{BlockShape, Layout, block};
 //!
 //! let recipe = block::Recipe {
 //!     format: Float8Format::E4m3,
-//!     rule: ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo),
+//!     rule: Fp8ScaleRule::new(E4m3::MAX, ScaleKind::PowerOfTwo),
 //!     shape: BlockShape::Line,
 //! };
 //! let (layout, direction) = (Layout::tokens(&[0, 1], 1, 256)?, Direction::Rowwise);
@@ -28,7 +28,7 @@ use super::scales::{BlockPlaces, load, store};
 use super::write::write;
 use super::{BlockShape, Layout};
 use crate::error::Result;
-use crate::numerics::scale::{ScaleRule, scale_inverse};
+use crate::numerics::scale::{Fp8ScaleRule, scale_inverse};
 use crate::numerics::{Direction, Float8Format};
 
 /// How blocks are quantized.
@@ -38,7 +38,7 @@ pub struct Recipe {
     pub format: Float8Format,
     /// How scales come from the largest magnitudes. Its ceiling should be the largest finite value of
     /// the source's element type.
-    pub rule: ScaleRule,
+    pub rule: Fp8ScaleRule,
     /// 1×128 (128×1 in columnwise copies) or 128×128.
     pub shape: BlockShape,
 }

@@ -1,7 +1,7 @@
 //! FP8 with one scale for each group: current and delayed scaling.
 //!
-//! Scales come from [`amax`] by [`ScaleRule`](crate::numerics::scale::ScaleRule), or from earlier steps
-//! by [`DelayedScaling`](crate::numerics::scale::DelayedScaling). Both copies have the same scale. See
+//! Scales come from [`amax`] by [`Fp8ScaleRule`](crate::numerics::scale::Fp8ScaleRule), or from earlier steps
+//! by [`DelayedScaleRule`](crate::numerics::scale::DelayedScaleRule). Both copies have the same scale. See
 //! the [example](super).
 
 use rayon::prelude::*;

@@ -8,7 +8,7 @@ mod limits;
 use half::bf16;
 
 use super::{Direction, Layout};
-use crate::numerics::scale::{ScaleKind, ScaleRule};
+use crate::numerics::scale::{Fp8ScaleRule, ScaleKind};
 
 /// Rows of groups, rows of the buffer, and where the first group begins.
 struct Tokens {
@@ -175,8 +175,8 @@ impl Source {
     }
 }
 
-fn power_of_two_rule(max: f32) -> ScaleRule {
-    ScaleRule::new(max, ScaleKind::PowerOfTwo)
+fn power_of_two_rule(max: f32) -> Fp8ScaleRule {
+    Fp8ScaleRule::new(max, ScaleKind::PowerOfTwo)
 }
 
 fn directions() -> [Direction; 2] {

@@ -12,7 +12,7 @@ mod quantizers;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use grouped_linear::plan::{KernelChoice, Role};
+use grouped_linear::plan::{KernelChoice, KernelRole};
 use grouped_linear::{DType, Device, Error, Graph, KernelTime, Stream, Tensor};
 
 use self::base::{Base, Data};
@@ -329,16 +329,16 @@ fn counting(task: Task, times: &[KernelTime]) -> Result<Duration, Fault> {
 
 /// Whether a kernel is the task itself: of a quantizer all but its set-up are, of a product the one that
 /// multiplies, and the one that aligns an operand for it.
-fn counts(task: Task, role: Role) -> bool {
+fn counts(task: Task, role: KernelRole) -> bool {
     match task {
-        Task::Quantize(_) => role != Role::PointerSetup,
+        Task::Quantize(_) => role != KernelRole::PointerSetup,
         _ => matches!(
             role,
-            Role::GemmSimt(_)
-                | Role::GemmSm90(..)
-                | Role::Align
-                | Role::GemmFp8(_)
-                | Role::GemmSm100(_)
+            KernelRole::GemmSimt(_)
+                | KernelRole::GemmSm90(..)
+                | KernelRole::Align
+                | KernelRole::GemmFp8(_)
+                | KernelRole::GemmSm100(_)
         ),
     }
 }
@@ -378,11 +378,11 @@ mod tests {
         let quantize = quantizer::all().map(Task::Quantize).next().unwrap();
         let product = Task::Product(Pass::Wgrad);
         for (role, of_quantizer) in [
-            (Role::PointerSetup, false),
-            (Role::AmaxTiles, true),
-            (Role::GroupScales, true),
-            (Role::Nvfp4RowAmax, true),
-            (Role::Nvfp4GroupAmax, true),
+            (KernelRole::PointerSetup, false),
+            (KernelRole::AmaxTiles, true),
+            (KernelRole::GroupScales, true),
+            (KernelRole::Nvfp4RowAmax, true),
+            (KernelRole::Nvfp4GroupAmax, true),
         ] {
             assert_eq!(counts(quantize, role), of_quantizer, "{role:?}");
             assert!(!counts(product, role), "{role:?}");

@@ -85,7 +85,7 @@ fn per_tensor_scales_are_of_groups() {
         for (format, direction) in
             [Float8Format::E4m3, Float8Format::E5m2].into_iter().zip(directions())
         {
-            let rule = ScaleRule::new(format.max(), ScaleKind::Fp32);
+            let rule = Fp8ScaleRule::new(format.max(), ScaleKind::Fp32);
             let scales: Vec<_> = amax.iter().map(|&amax| rule.scale(amax)).collect();
             let inverses: Vec<_> = scales.iter().map(|&scale| scale_inverse(scale)).collect();
             let want = want_data(&source, format, direction, |index, _, _| scales[index]);
