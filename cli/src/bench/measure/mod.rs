@@ -44,7 +44,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     let wanted = Wanted {
         levels: &args.measure.level,
         pass: &|pass| args.wants_pass(pass),
-        recipe: &|recipe| recipes.contains(&recipe),
+        recipes: &args.recipe,
     };
     let plan = wanted.plan();
     if plan.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::choices::{PassChoice, RecipeChoice};
+use super::super::choices::{PassChoice, RecipeChoice, RecipeName};
 use super::super::model::product::Pass;
 use super::super::suite::Shape;
 use super::quantizer::{self, Quantizer};
@@ -84,16 +84,17 @@ impl LayerKind {
         matches!(self, Self::CurrentCached | Self::BlockCached)
     }
 
-    /// The kernels that it multiplies with; asking for one of these asks for it.
-    pub fn recipes(self) -> &'static [RecipeChoice] {
+    /// The words of `--recipe` that ask for it: its own, and those of the kernels that it multiplies
+    /// with.
+    pub fn recipes(self) -> &'static [RecipeName] {
+        use RecipeName::{Fp8Fast, Fp8Tensor};
         match self {
-            Self::Bf16 => &[RecipeChoice::Bf16],
-            Self::Current | Self::CurrentCached | Self::Delayed => {
-                &[RecipeChoice::Fp8Fast, RecipeChoice::Fp8Tensor]
-            }
-            Self::Block | Self::BlockCached => &[RecipeChoice::Fp8Block],
-            Self::Mxfp8 | Self::Mxfp8Square => &[RecipeChoice::Mxfp8],
-            Self::Nvfp4 => &[RecipeChoice::Nvfp4],
+            Self::Bf16 => &[RecipeName::Bf16],
+            Self::Current | Self::CurrentCached => &[RecipeName::Current, Fp8Fast, Fp8Tensor],
+            Self::Delayed => &[RecipeName::Delayed, Fp8Fast, Fp8Tensor],
+            Self::Block | Self::BlockCached => &[RecipeName::Block],
+            Self::Mxfp8 | Self::Mxfp8Square => &[RecipeName::Mxfp8],
+            Self::Nvfp4 => &[RecipeName::Nvfp4],
         }
     }
 }
@@ -205,8 +206,8 @@ pub struct Wanted<'a> {
     pub levels: &'a [Level],
     /// Whether a pass is.
     pub pass: &'a dyn Fn(PassChoice) -> bool,
-    /// Whether a recipe is.
-    pub recipe: &'a dyn Fn(RecipeChoice) -> bool,
+    /// Recipes; all if there is none.
+    pub recipes: &'a [RecipeName],
 }
 
 /// What a part of a run measures.
@@ -232,9 +233,10 @@ impl Wanted<'_> {
         self.levels.is_empty() || self.levels.contains(&level)
     }
 
-    /// Whether a product or a layer that multiplies so was asked for.
+    /// Whether one of these kernels was asked for, or a recipe that has it.
     fn any(&self, recipes: &[RecipeChoice]) -> bool {
-        recipes.iter().any(|recipe| (self.recipe)(*recipe))
+        let named = |recipe| self.recipes.iter().any(|name| name.kernels().contains(recipe));
+        self.recipes.is_empty() || recipes.iter().any(named)
     }
 
     /// Sections with their cases, in the order in which they run; none is empty.
@@ -298,7 +300,8 @@ impl Wanted<'_> {
 
     fn layers(&self, kind: LayerKind) -> Vec<CasePlan> {
         let mut cases = Vec::new();
-        if !self.any(kind.recipes()) {
+        let asked_for = |name| self.recipes.contains(name);
+        if !(self.recipes.is_empty() || kind.recipes().iter().any(asked_for)) {
             return cases;
         }
         for (level, task) in [(Level::Forward, Task::Forward), (Level::Layer, Task::Layer)] {

@@ -18,7 +18,7 @@ use super::record::{Check, Quantity, Record, Refused, Rest};
 use super::task::{CasePlan, LayerKind, Level, Pace, Section, Task, Wanted};
 use super::{Run, new_record};
 use crate::bench::BenchArgs;
-use crate::bench::choices::{PassChoice, RecipeChoice};
+use crate::bench::choices::{PassChoice, RecipeChoice, RecipeName};
 use crate::bench::model::product::Pass;
 use crate::bench::suite::{OwnShape, SEED, Shape};
 
@@ -40,7 +40,7 @@ fn shape(text: &str) -> Shape {
 }
 
 fn everything() -> Vec<(Section, Vec<CasePlan>)> {
-    Wanted { levels: &[], pass: &|_| true, recipe: &|_| true }.plan()
+    Wanted { levels: &[], pass: &|_| true, recipes: &[] }.plan()
 }
 
 /// Every section and task, compared with FP64 and timed, on the CPU; it records no graphs.
@@ -150,16 +150,16 @@ fn a_kernel_can_be_asked_for() {
 #[test]
 fn kernels_alone_are_those_of_products_and_quantizers() {
     type Plan = Vec<(Section, Vec<CasePlan>)>;
-    let all: (&[PassChoice], &[RecipeChoice]) = (PassChoice::value_variants(), &ALL);
+    let all: (&[PassChoice], &[RecipeName]) = (PassChoice::value_variants(), &[]);
     for ((passes, recipes), names) in [
         (all, &["bf16", "fp8", "mxfp8", "nvfp4", "quantize"][..]),
-        ((&[PassChoice::Quantize], &ALL), &["quantize"]),
-        ((&[PassChoice::Fprop], &ALL), &["bf16", "fp8", "mxfp8", "nvfp4"]),
-        ((all.0, &[RecipeChoice::Fp8Block]), &["fp8", "quantize"]),
-        ((all.0, &[RecipeChoice::Bf16]), &["bf16"]),
+        ((&[PassChoice::Quantize], &[]), &["quantize"]),
+        ((&[PassChoice::Fprop], &[]), &["bf16", "fp8", "mxfp8", "nvfp4"]),
+        ((all.0, &[RecipeName::Block]), &["fp8", "quantize"]),
+        ((all.0, &[RecipeName::Bf16]), &["bf16"]),
     ] {
-        let (pass, recipe) = (|own| passes.contains(&own), |own| recipes.contains(&own));
-        let of = |level| Wanted { levels: &[level], pass: &pass, recipe: &recipe }.plan();
+        let pass = |own| passes.contains(&own);
+        let of = |level| Wanted { levels: &[level], pass: &pass, recipes }.plan();
         let whole = |case: &CasePlan| {
             assert!(case.quantity == Quantity::Kernel && !case.replay, "{case:?}");
             CasePlan { quantity: Quantity::Gpu, ..*case }
@@ -180,11 +180,17 @@ fn a_recipe_that_was_not_asked_for_is_not_run() {
     ours.prepare(Section::Fp8, &shape).unwrap();
     let Contenders { names, .. } = ours.contenders(FPROP.task, Quantity::Gpu).unwrap();
     assert_eq!(names, ["fp8-block"]);
-    let plan =
-        Wanted { levels: &[], pass: &|_| true, recipe: &|recipe| recipe == RecipeChoice::Fp8Block }
-            .plan();
-    let sections: Vec<String> = plan.iter().map(|(section, _)| section.name()).collect();
-    assert_eq!(sections, ["fp8", "quantize", "layer.block", "layer.block-cached"]);
+    let current = ["layer.current", "layer.current-cached"];
+    for (recipe, layers) in [
+        (RecipeName::Block, &["layer.block", "layer.block-cached"][..]),
+        (RecipeName::Current, &current),
+        (RecipeName::Delayed, &["layer.delayed"]),
+        (RecipeName::Fp8Tensor, &["layer.current", "layer.current-cached", "layer.delayed"]),
+    ] {
+        let plan = Wanted { levels: &[], pass: &|_| true, recipes: &[recipe] }.plan();
+        let sections: Vec<String> = plan.iter().map(|(section, _)| section.name()).collect();
+        assert_eq!(sections, [&["fp8", "quantize"], layers].concat(), "{recipe:?}");
+    }
 }
 
 /// An engine whose contenders take as long as their place in a list says, and which notes who was called.
@@ -298,11 +304,8 @@ fn a_run_is_written_whole_and_broken() {
     let flags = [&flags[..], &["--rounds=2", "--seed=9", "--recipe=bf16,mxfp8"]].concat();
     let args = CommandLine::parse_from(&flags).args;
     let shapes = args.shapes().unwrap();
-    let wanted = Wanted {
-        levels: &[Level::Product],
-        pass: &|_| true,
-        recipe: &|own| own == RecipeChoice::Bf16,
-    };
+    let wanted =
+        Wanted { levels: &[Level::Product], pass: &|_| true, recipes: &[RecipeName::Bf16] };
     let read =
         || -> Record { serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap() };
     let device = Device::cpu();
