@@ -1,4 +1,5 @@
-//! Properties of the CPU engine on random sizes and splits; of layers in low precision on every engine.
+//! Properties of the CPU engine on random sizes and splits, and of layers in low precision on every
+//! engine.
 
 mod recipes;
 
