@@ -50,7 +50,14 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
         "amax_tiles" => {
             let peaks = [Bf16, F16, F32]
                 .map(|dtype| Scaling::Peak(dtype, 3.0, Blocks::Tensor, [true, false]));
-            let cases = per_tensor().into_iter().filter(|case| !is_current(case));
+            let own = plain(Format::fp8(E4m3, Blocks::Tensor));
+            let empty = [Bf16, F16].map(|input| QuantizeCase {
+                source: LARGE_AND_EMPTY,
+                columns: 16,
+                input,
+                ..own
+            });
+            let cases = per_tensor().into_iter().chain(empty).filter(|case| !is_current(case));
             return cases.map(quantize_scenario).chain(peaks.map(Scenario::Scaling)).collect();
         }
         "group_scales" => {
@@ -201,6 +208,8 @@ const ROWS_OF_LARGE_LAST: [usize; 331] = {
     rows[330] = 3300;
     rows
 };
+/// Groups without rows, which could have more tiles than the emulated GPU holds blocks.
+const LARGE_AND_EMPTY: SourceCase = Tokens(AllEmpty, 4 * 9 * 128);
 /// A group of zeros, one of subnormal numbers, and one of large ones, if there are few columns.
 const KINDS: SourceCase = Tokens(Listed(&[96, 32, 32, 32, 40]), 9);
 

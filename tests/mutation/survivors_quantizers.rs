@@ -191,8 +191,9 @@ pub const QUANTIZERS: &[Survivors] = &[
             "quantize_fp8: line 1430 of `amax_tiles`: `min.u32` takes its first operand",
             "quantize_fp8: line 1855 of `dequantize`: `min.u32` takes its first operand",
             "quantize_fp8: line 2852 of `dequantize`: `min.u32` takes its first operand",
-            "quantize_fp8: line 4953 of `quantize_square`: `min.u32` takes its first operand",
             "quantize_fp8: line 5096 of `quantize_square`: `min.u32` takes its first operand",
+            "quantize_fp8: line 6235 of `quantize_tensor`: `min.u32` takes its first operand",
+            "quantize_fp8: line 7274 of `quantize_vector`: `min.u32` takes its first operand",
             "quantize_fp8_columns: line 428 of `quantize_square_columns`: `min.u32` takes its first operand",
             "quantize_fp8_columns: line 429 of `quantize_square_columns`: `min.u32` takes its first operand",
             "quantize_fp8_columns: line 2998 of `quantize_square_columns`: `min.u32` takes its first operand",
@@ -225,6 +226,40 @@ pub const QUANTIZERS: &[Survivors] = &[
             "quantize_fp8_rows: line 5281 of `quantize_vector_rows`: `min.u32` takes its first operand",
             "quantize_fp8_rows: line 6290 of `quantize_vector_rows`: `min.u32` takes its first operand",
             "quantize_fp8_rows: line 6387 of `quantize_vector_rows`: `min.u32` takes its first operand",
+        ],
+    },
+    Survivors {
+        reason: "the first columns of a warp that has none: none of them is stored",
+        mutants: &[
+            "quantize_fp8: line 5697 of `quantize_square`: `setp.ge.u32` is always false",
+            "quantize_fp8: line 6836 of `quantize_tensor`: `setp.ge.u32` is always false",
+            "quantize_fp8: line 8278 of `quantize_vector`: `setp.ge.u32` is always false",
+        ],
+    },
+    Survivors {
+        reason: "columns come in sixteens, of which a warp takes four: they exist all or not at all, which the loop around asks",
+        mutants: &[
+            "quantize_fp8: line 5794 of `quantize_square`: `setp.ge.u32` is always false",
+            "quantize_fp8: line 5846 of `quantize_square`: `setp.lt.u32` is always true",
+            "quantize_fp8: line 6936 of `quantize_tensor`: `setp.ge.u32` is always false",
+            "quantize_fp8: line 6988 of `quantize_tensor`: `setp.lt.u32` is always true",
+            "quantize_fp8: line 8380 of `quantize_vector`: `setp.ge.u32` is always false",
+            "quantize_fp8: line 8514 of `quantize_vector`: `setp.lt.u32` is always true",
+        ],
+    },
+    Survivors {
+        reason: "weights have sixteens of rows, so that no line of their scales ends inside of a run of four",
+        mutants: &["quantize_fp8: line 7288 of `quantize_vector`: `setp.lt.u32` is always true"],
+    },
+    Survivors {
+        reason: "scales of vectors have no history, so that nobody asks for a tile's largest magnitude",
+        mutants: &["quantize_fp8: line 7687 of `quantize_vector`: without `bar.sync`"],
+    },
+    Survivors {
+        reason: "noticed with 331 groups of FP32, which the same search is for; of 16-bit sources the kernel takes groups so large that as many are more than is run here",
+        mutants: &[
+            "quantize_fp8: line 183 of `amax_tiles`: `min.u32` takes its first operand",
+            "quantize_fp8: line 282 of `amax_tiles`: `min.u32` takes its first operand",
         ],
     },
     Survivors {
