@@ -243,6 +243,7 @@ fn fp8(blocks: Blocks) -> Vec<QuantizeCase> {
             QuantizeCase { columns: 16, copies: [true, false], dbias: sums, ..other },
             QuantizeCase { columns: 32, copies: [false, true], ..own },
             QuantizeCase { source: Tokens(AllEmpty, 5), ..own },
+            QuantizeCase { source: MANY_GROUPS, columns: 16, ..own },
             QuantizeCase { scale: ScaleRule { epsilon: 0.5, power_of_two }, ..own },
         ]);
     }
@@ -250,7 +251,6 @@ fn fp8(blocks: Blocks) -> Vec<QuantizeCase> {
     all.extend([
         QuantizeCase { flag: Some(1), ..own },
         QuantizeCase { source: Weights(Layout::Packed, 3, 80), copies: [false, true], ..own },
-        QuantizeCase { source: MANY_GROUPS, columns: 16, input: F32, ..own },
         QuantizeCase {
             scale: ScaleRule { power_of_two: true, ..ANY },
             columns: 16,
