@@ -90,12 +90,17 @@ pub struct Outputs {
 impl Outputs {
     /// Poisoned outputs.
     pub fn new(stream: &Stream, sizes: Sizes, layout: Layout) -> Result<Self> {
+        Self::with_grads(stream, sizes, layout, sizes.dtype)
+    }
+
+    /// Poisoned outputs, gradients of parameters in the type `grads`.
+    pub fn with_grads(stream: &Stream, sizes: Sizes, layout: Layout, grads: DType) -> Result<Self> {
         let Sizes { groups, rows, k, n, dtype } = sizes;
         let outputs = Self {
             y: Tensor::empty(stream, &[rows, n], dtype)?,
             dx: Tensor::empty(stream, &[rows, k], dtype)?,
-            dw: grouped(stream, layout, &[groups, n, k], dtype)?,
-            db: grouped(stream, layout, &[groups, n], dtype)?,
+            dw: grouped(stream, layout, &[groups, n, k], grads)?,
+            db: grouped(stream, layout, &[groups, n], grads)?,
             dscales: Tensor::empty(stream, &[rows], DType::F32)?,
         };
         outputs.poison(stream)?;
@@ -114,9 +119,19 @@ impl Outputs {
     }
 
     pub fn poison(&self, stream: &Stream) -> Result<()> {
-        let mut tensors = vec![self.y.clone(), self.dx.clone(), self.dscales.clone()];
-        tensors.extend(parts(&self.dw)?);
-        tensors.extend(parts(&self.db)?);
+        self.poison_rows(stream)?;
+        self.poison_grads(stream)
+    }
+
+    /// Poisons what has a row for each token.
+    pub fn poison_rows(&self, stream: &Stream) -> Result<()> {
+        let tensors = [&self.y, &self.dx, &self.dscales];
+        tensors.into_iter().try_for_each(|tensor| poison_tensor(stream, tensor))
+    }
+
+    /// Poisons the gradients of parameters.
+    pub fn poison_grads(&self, stream: &Stream) -> Result<()> {
+        let tensors = [parts(&self.dw)?, parts(&self.db)?].concat();
         tensors.iter().try_for_each(|tensor| poison_tensor(stream, tensor))
     }
 

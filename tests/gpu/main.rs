@@ -2,7 +2,8 @@
 //! memory, tensors beyond 2³¹ elements, foreign pointers, and agreement of the kernels with one
 //! another.
 //!
-//! What is small enough is tried on the emulated GPU, too. Without a GPU its own trials are shown
+//! What is small enough is tried on the emulated GPU, too, and a part of what has kernels of its own on
+//! Blackwell on an emulated one of those. Without a GPU its own trials are shown
 //! as ignored, with the reason, never as passed. What all engines have in common is for
 //! `tests/conformance`.
 
@@ -31,16 +32,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grouped_linear::Device;
-use grouped_linear::conformance::{Engine, engines};
+use grouped_linear::conformance::{Engine, engines_of_every_architecture};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 /// What a trial ends with; errors of the library and messages become failures by `?`.
 type Outcome = Result<(), Failed>;
 
-/// A name and what is tried on the GPU, and on the emulated one if it is small enough.
+/// A name and what is tried on the GPU, and on the emulated ones if it is small enough.
 struct Check {
     name: String,
+    /// On Hopper.
     emulated: bool,
+    /// On Blackwell.
+    blackwell: bool,
     run: Arc<dyn Fn(&Device) -> Outcome + Send + Sync>,
 }
 
@@ -49,12 +53,25 @@ impl Check {
         name: impl Into<String>,
         run: impl Fn(&Device) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        Self { name: name.into(), emulated: false, run: Arc::new(run) }
+        Self { name: name.into(), emulated: false, blackwell: false, run: Arc::new(run) }
     }
 
     /// The check for the emulated GPU, too: for those that take it seconds.
     fn emulated_if(self, emulated: bool) -> Self {
         Self { emulated, ..self }
+    }
+
+    /// The check for the emulated Blackwell, too: for some of those whose products differ there.
+    fn blackwell_if(self, blackwell: bool) -> Self {
+        Self { blackwell, ..self }
+    }
+
+    fn is_for(&self, engine: &str) -> bool {
+        match engine {
+            "cuda" => true,
+            "emulated-sm_100a" => self.blackwell,
+            _ => self.emulated,
+        }
     }
 }
 
@@ -77,7 +94,7 @@ impl Suite {
     /// Every check that is for the engine. Without the device it is shown as ignored.
     fn trials(&mut self, checks: &[Check]) -> Vec<Trial> {
         let emulated = self.engine.name != "cuda";
-        let chosen = checks.iter().filter(|check| check.emulated || !emulated).enumerate();
+        let chosen = checks.iter().filter(|check| check.is_for(self.engine.name)).enumerate();
         let trials = chosen.map(|(number, check)| {
             let (engine, ran, run) = (self.engine.clone(), self.ran.clone(), check.run.clone());
             let name = match emulated {
@@ -138,7 +155,8 @@ fn main() -> ExitCode {
     .into_iter()
     .flatten()
     .collect();
-    let launching = engines().into_iter().filter(|engine| engine.name != "cpu");
+    let engines = engines_of_every_architecture().into_iter();
+    let launching = engines.filter(|engine| engine.name != "cpu");
     let mut suites: Vec<Suite> = launching.map(Suite::new).collect();
     let trials: Vec<Trial> = suites.iter_mut().flat_map(|suite| suite.trials(&checks)).collect();
     let whole = arguments.filter.is_none() && !arguments.list && arguments.skip.is_empty();
