@@ -1,6 +1,8 @@
 //! Products of FP8 operands: shapes that between them reach every path of a kernel.
 
-use grouped_linear::conformance::{DrawnScales, Layout, ProductBias, ProductCase, RowPattern};
+use grouped_linear::conformance::{
+    DrawnScales, Layout, NanIn, ProductBias, ProductCase, RowPattern,
+};
 use grouped_linear::plan::{KernelChoice, Pass};
 use grouped_linear::recipe::{Accumulation, BlockShape, Blocks, Format, Nvfp4Format, Scope};
 use grouped_linear::{DType, Form};
@@ -55,6 +57,7 @@ fn base(name: &str) -> ProductCase {
         four_over_six: false,
         weights: Layout::Packed,
         scales: if is_aligned { DrawnScales::Mixed } else { DrawnScales::Any },
+        nan: NanIn::Nothing,
         kernel: if is_aligned { KernelChoice::Aligned } else { KernelChoice::Auto },
     }
 }

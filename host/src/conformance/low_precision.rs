@@ -1,5 +1,6 @@
 //! Low precision on every engine: quantizers to the byte, products against FP64.
 
+mod nan;
 mod product;
 mod product_cases;
 mod quantize;
@@ -7,6 +8,7 @@ mod quantize_cases;
 
 use std::fmt;
 
+pub use self::nan::NanIn;
 pub use self::product_cases::{DrawnScales, LineScales, ProductBias, ProductCase, product_cases};
 pub use self::quantize_cases::{QuantizeCase, SourceCase, quantize_cases};
 use super::run::Outcome;

@@ -27,8 +27,8 @@ pub use self::compare::{Location, Tolerance, compare};
 pub use self::data::Generator;
 pub use self::layer_cases::{LayerUse, SinkCase};
 pub use self::low_precision::{
-    DrawnScales, LineScales, LowPrecisionCase, ProductBias, ProductCase, QuantizeCase, SourceCase,
-    low_precision_cases, run_low_precision,
+    DrawnScales, LineScales, LowPrecisionCase, NanIn, ProductBias, ProductCase, QuantizeCase,
+    SourceCase, low_precision_cases, run_low_precision,
 };
 pub use self::rows::RowPattern;
 pub use self::run::{Outcome, run_case, run_case_once};

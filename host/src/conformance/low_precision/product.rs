@@ -4,6 +4,7 @@ use super::super::cases::{Layout, SplitSource};
 use super::super::compare::{Location, Tolerance, compare_within};
 use super::super::data::Generator;
 use super::super::run::{Outcome, grouped, read_groups_bits, splits};
+use super::nan;
 use super::product_cases::{DrawnScales, LineScales, ProductBias, ProductCase};
 use crate::backend::{Device, Stream};
 use crate::error::{Error, Result};
@@ -23,9 +24,9 @@ use crate::tensor::{
 };
 
 /// Where the operands of a case lie, and what they stand for.
-struct Operands {
-    a: QuantizedTensor,
-    b: QuantizedTensor,
+pub(super) struct Operands {
+    pub(super) a: QuantizedTensor,
+    pub(super) b: QuantizedTensor,
     bias: Vec<f32>,
     row_scales: Vec<f32>,
     before: Vec<f32>,
@@ -44,9 +45,9 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<Outcome, String
             Ok(_) => Err(format!("should have been refused: {reason}")),
         };
     }
-    let got = got.map_err(|error| format!("failed: {error}"))?;
+    let mut got = got.map_err(|error| format!("failed: {error}"))?;
     let cpu = Device::cpu().stream().and_then(|stream| Operands::new(case, &stream, &counts));
-    let (want, magnitude) = cpu
+    let (mut want, mut magnitude) = cpu
         .and_then(|operands| expected(case, &operands, &counts))
         .map_err(|error| format!("the oracle failed: {error}"))?;
 
@@ -61,7 +62,8 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<Outcome, String
     let tolerance = Tolerance { accumulation, norm: 1e-3, ..own };
     let locate =
         |index: usize| Location { expert: 0, row: index / columns, column: index % columns };
-    let (result, rest) = got.split_at(compared);
+    let (result, rest) = got.split_at_mut(compared);
+    nan::set_apart(case, result, &mut want, &mut magnitude, &locate)?;
     compare_within("result", case.output, tolerance, result, &want, &magnitude, &locate)?;
     let before = Device::cpu()
         .stream()
@@ -79,6 +81,13 @@ fn columns(case: &ProductCase) -> usize {
 
 impl Operands {
     fn new(case: &ProductCase, stream: &Stream, counts: &[usize]) -> Result<Self> {
+        let operands = Self::drawn(case, stream, counts)?;
+        nan::put(case, &operands, stream, counts)?;
+        Ok(operands)
+    }
+
+    /// The same without the NaN that the case has.
+    pub(super) fn drawn(case: &ProductCase, stream: &Stream, counts: &[usize]) -> Result<Self> {
         let mut generator = Generator::named(&case.to_string());
         let (groups, live) = (counts.len(), counts.iter().sum::<usize>());
         let (rows, n, k) = (live + case.tail, case.out_features, case.in_features);
@@ -315,12 +324,12 @@ fn compute(
     }
 }
 
-/// The product and the sums of the magnitudes of its terms, in FP64.
-fn expected(
+/// What the operands stand for, and the first rows of groups.
+pub(super) fn restored(
     case: &ProductCase,
     operands: &Operands,
     counts: &[usize],
-) -> Result<(Vec<f64>, Vec<f64>)> {
+) -> Result<(Vec<f32>, Vec<f32>, Vec<usize>)> {
     let mut offsets = vec![0];
     offsets.extend(counts.iter().scan(0, |sum, count| {
         *sum += count;
@@ -331,11 +340,20 @@ fn expected(
         tensor.copy(direction).cloned().ok_or_else(|| missing_copy("operand", direction))
     };
     let (a, b) = (side(&operands.a, a_direction)?, side(&operands.b, b_direction)?);
-    let (a, b, offsets) = restore_factors(
+    restore_factors(
         (&a, operands.a.spec(), a_direction),
         (&b, operands.b.spec(), b_direction),
         offsets,
-    )?;
+    )
+}
+
+/// The product and the sums of the magnitudes of its terms, in FP64.
+fn expected(
+    case: &ProductCase,
+    operands: &Operands,
+    counts: &[usize],
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (a, b, offsets) = restored(case, operands, counts)?;
     let groups = Groups {
         row_offsets: &offsets,
         out_features: case.out_features,

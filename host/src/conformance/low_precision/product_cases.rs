@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::super::cases::Layout;
 use super::super::rows::RowPattern;
+use super::nan::{NanIn, nan_cases};
 use crate::plan::{KernelChoice, Pass, Target};
 use crate::recipe::{
     Accumulation, BlockShape, Blocks, Format, Nvfp4Format, ScaleBound, Scope, Transform,
@@ -45,6 +46,8 @@ pub struct ProductCase {
     pub weights: Layout,
     /// The scales of blocks.
     pub scales: DrawnScales,
+    /// What of each operand is NaN.
+    pub nan: NanIn,
     /// Which kernel.
     pub kernel: KernelChoice,
 }
@@ -181,6 +184,9 @@ impl fmt::Display for ProductCase {
         if self.scales != DrawnScales::Any {
             write!(f, ", {:?} scales", self.scales)?;
         }
+        if self.nan != NanIn::Nothing {
+            write!(f, ", NaN in {:?}", self.nan)?;
+        }
         if self.kernel != KernelChoice::Auto {
             write!(f, ", {}", self.kernel.name())?;
         }
@@ -252,6 +258,7 @@ pub fn product_cases() -> Vec<ProductCase> {
                 four_over_six: false,
                 weights: Layout::Packed,
                 scales: DrawnScales::Any,
+                nan: NanIn::Nothing,
                 kernel: KernelChoice::Auto,
             };
             let gradients = format(DType::E5m2, a);
@@ -303,6 +310,7 @@ pub fn product_cases() -> Vec<ProductCase> {
         four_over_six: false,
         weights: Layout::Packed,
         scales: DrawnScales::Any,
+        nan: NanIn::Nothing,
         kernel: KernelChoice::Auto,
     };
     cases.extend([none, ProductCase { pass: Pass::Fprop, ..none }]);
@@ -311,6 +319,7 @@ pub fn product_cases() -> Vec<ProductCase> {
     aligned_cases(&none, &mut cases);
     epilogue_cases(&none, &mut cases);
     micro_epilogue_cases(&none, &mut cases);
+    nan_cases(&none, &mut cases);
     cases
 }
 
