@@ -363,8 +363,7 @@ pub const QUANTIZERS: &[Survivors] = &[
     },
     Survivors {
         reason: "the line of the source whose mutants in `quantize_square_rows` are noticed: here the tiles' largest magnitudes lie behind the table, and their bits are no small number unless they are zero",
-        mutants: &[
-        ],
+        mutants: &[],
     },
     Survivors {
         reason: "a recipe's margin is at most 126, so that the power of two is a normal number",

@@ -18,25 +18,24 @@
 //! # Which recipe?
 //!
 //! It depends on the GPU and on the size of the experts. Speeds are those of a layer's forward and
-//! backward, with everything quantized in every call, beside the same layer in BF16 (H200,
-//! 2026-11-24; `docs/benchmarks.md` has all of them).
+//! backward, beside the same layer in BF16, with everything quantized in every call where nothing else
+//! is said (H200, 2026-11-26; `docs/benchmarks.md` has all of them, and those of an H100).
 //!
-//! - On Hopper with few large experts [`CurrentScaling`] is fastest: 1.40 to 1.50 times as fast as
-//!   BF16 with 8 experts, 1.22 times with 32. [`BlockScaling`] has finer scales, and 1.25 to 1.30 and
-//!   1.12 times BF16's speed.
-//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.90 of its speed; with
-//!   128 of 1536 × 2048 they have 0.74 and 0.75.
+//! - On Hopper with few large experts [`CurrentScaling`] is 1.40 to 1.50 times as fast as BF16 with 8
+//!   experts, 1.22 times with 32. [`BlockScaling`] has finer scales, and 1.35 to 1.42 and 1.19 times
+//!   BF16's speed.
+//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.92 and 0.89 of its speed;
+//!   with 128 of 1536 × 2048 they have 0.75 and 0.76.
 //! - Quantizing the weights once for several microbatches
-//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: on an H100 (2026-11-25) the calls
-//!   behind the first have 1.18 and 1.05 times BF16's speed with 64 experts, 1.17 and 1.14 with 128,
-//!   1.47 and 1.33 with 32, and about 1.5 and 1.4 to 1.5 with 8.
+//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: the calls behind the first have 1.25
+//!   and 1.15 times BF16's speed with 64 experts, 1.16 and 1.07 with 128, 1.53 and 1.40 with 32, and
+//!   1.60 and 1.47 to 1.50 with 8.
 //! - [`DelayedScaling`] reads each tensor once, where current scaling reads those of large experts
-//!   twice. On the same H100 it has 1.41 to 1.48 times BF16's speed with 8 experts and 1.20 with 32,
-//!   where current scaling has 1.26 to 1.45 and 1.09; with more experts it is as fast as that. Its
+//!   twice: 1.50 to 1.56 times BF16's speed with 8 experts, 1.34 with 32, 0.97 with 64. Its
 //!   scales are those of earlier steps, and the end of a step must be said
 //!   ([`LayerRecipe::update`](crate::LayerRecipe::update)).
 //! - [`Mxfp8Scaling`] and [`Nvfp4Scaling`] are for Blackwell, whose tensor cores multiply them. On
-//!   Hopper they are slower than BF16, with 0.66 to 0.90 and 0.49 to 0.80 of its speed: there they
+//!   Hopper they are slower than BF16, with 0.66 to 0.92 and 0.55 to 0.85 of its speed: there they
 //!   serve to train with Blackwell's numbers.
 
 mod format;
