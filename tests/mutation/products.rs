@@ -170,6 +170,7 @@ pub fn of_micro_kernel(name: &str) -> Vec<ProductCase> {
         four_over_six: false,
         weights: Layout::Packed,
         scales: DrawnScales::Any,
+        nan: NanIn::Nothing,
         kernel: KernelChoice::Auto,
     };
     // The other pass has another kernel here.

@@ -46,6 +46,8 @@ fn captured_layer(device: &Device, variant: &Variant) -> Outcome {
             (&own, &first, [First; 3]),
             (&own, &first, [Replayed; 3]),
             (&own, &second, moved),
+            // Twice, each with splits of its own, which the recording must not keep.
+            (&own, &second, [Replayed; 3]),
             (&own, &second, [Replayed; 3]),
         ],
     )
