@@ -328,7 +328,8 @@ unsafe fn write_group(
         let factors =
             [(args.a_scale_inv, args.a_scale_factor), (args.b_scale_inv, args.b_scale_factor)];
         for (scale_inv, factor) in factors {
-            if scale_inv != 0 {
+            // What a group without rows has no part in must not make NaN of its zeros.
+            if scale_inv != 0 && rows != 0 {
                 alpha *= load_constant_f32(scale_inv + 4 * u64::from(group)) * factor;
             }
         }

@@ -184,7 +184,7 @@ impl Tables {
             );
             let mut alpha = ALPHA[group % 5];
             for operand in 0..2 {
-                if self.scaled[operand] {
+                if self.scaled[operand] && split != 0 {
                     let factor = SCALES[operand][group % 5] * FACTORS[operand];
                     alpha *= factor;
                 }
