@@ -119,6 +119,11 @@ impl RecipeName {
     }
 }
 
+/// Whether kernels that multiply so were asked for by these words; by none all are.
+pub fn are_asked_for(kernels: RecipeChoice, recipes: &[RecipeName]) -> bool {
+    recipes.is_empty() || recipes.iter().any(|name| name.kernels().contains(&kernels))
+}
+
 /// What kernels multiply, and how they add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RecipeChoice {

@@ -41,7 +41,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     pass: Vec<PassChoice>,
     /// Recipes, as `train` names them, or kernels of theirs; all that the GPU has if none is named. Of
-    /// quantizers and layers those that recipes with these kernels use.
+    /// quantizers those that recipes with these kernels use.
     #[arg(long, value_enum, value_delimiter = ',')]
     recipe: Vec<RecipeName>,
     /// How a tile is made on Blackwell.
@@ -103,10 +103,7 @@ impl BenchArgs {
 
     /// What the kernels multiply that were asked for.
     fn wanted_recipes(&self) -> Vec<RecipeChoice> {
-        let mut all = RecipeChoice::value_variants().to_vec();
-        let named =
-            |own: &RecipeChoice| self.recipe.iter().any(|name| name.kernels().contains(own));
-        all.retain(|own| self.recipe.is_empty() || named(own));
-        all
+        let all = RecipeChoice::value_variants().iter().copied();
+        all.filter(|own| choices::are_asked_for(*own, &self.recipe)).collect()
     }
 }

@@ -277,16 +277,30 @@ def layer_section(kind):
     return section
 
 
-LAYERS = ("bf16", "current", "current-cached", "delayed", "block", "block-cached")
-LAYERS += ("mxfp8", "mxfp8-square", "nvfp4")
+LAYERS = (
+    "bf16",
+    "current",
+    "current-cached",
+    "delayed",
+    "block",
+    "block-cached",
+    "mxfp8",
+    "mxfp8-square",
+    "nvfp4",
+)
 
 
 def transformer_engine(kind, shape, x, dy, backward):
     """TransformerEngine's GroupedLinear, weights quantized in every call or in the first alone."""
     te = LIBRARIES["transformer_engine"]
     recipes = importlib.import_module("transformer_engine.common.recipe")
-    names = {"current": "Float8CurrentScaling", "block": "Float8BlockScaling", "mxfp8": "MXFP8BlockScaling"}
-    names |= {"nvfp4": "NVFP4BlockScaling", "delayed": "DelayedScaling"}
+    names = {
+        "current": "Float8CurrentScaling",
+        "delayed": "DelayedScaling",
+        "block": "Float8BlockScaling",
+        "mxfp8": "MXFP8BlockScaling",
+        "nvfp4": "NVFP4BlockScaling",
+    }
     recipe_name, cached, _ = kind.partition("-cached")
     layer = te.GroupedLinear(shape.groups, shape.k, shape.n, bias=False, params_dtype=torch.bfloat16)
     recipe = getattr(recipes, names[recipe_name])() if recipe_name in names else None

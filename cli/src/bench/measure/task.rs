@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::choices::{PassChoice, RecipeChoice, RecipeName};
+use super::super::choices::{PassChoice, RecipeChoice, RecipeName, are_asked_for};
 use super::super::model::product::Pass;
 use super::super::suite::Shape;
 use super::quantizer::{self, Quantizer};
@@ -235,8 +235,7 @@ impl Wanted<'_> {
 
     /// Whether one of these kernels was asked for, or a recipe that has it.
     fn any(&self, recipes: &[RecipeChoice]) -> bool {
-        let named = |recipe| self.recipes.iter().any(|name| name.kernels().contains(recipe));
-        self.recipes.is_empty() || recipes.iter().any(named)
+        recipes.iter().any(|recipe| are_asked_for(*recipe, self.recipes))
     }
 
     /// Sections with their cases, in the order in which they run; none is empty.
