@@ -433,7 +433,8 @@ proptest! {
         let ((first, want), others) = all.split_first().expect("the CPU is always there");
         prop_assert_eq!(*first, "cpu");
         for (name, got) in others {
-            near(&problem, &data, got, want).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            let outcome = near(&problem, &data, got, want);
+            outcome.map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }
 
