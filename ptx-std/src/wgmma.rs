@@ -41,7 +41,10 @@
 
 use core::marker::PhantomData;
 
-pub use fp8::{m64n128k128_e4m3, m64n128k128_e5m2_e4m3, m64n256k128_e4m3, m64n256k128_e5m2_e4m3};
+pub use fp8::{
+    m64n128k128_e4m3, m64n128k128_e5m2_e4m3, m64n256k128_e4m3, m64n256k128_e5m2_e4m3,
+    start_m64n128k128_e4m3, start_m64n128k128_e5m2_e4m3,
+};
 
 /// How an operand lies in shared memory: [`KMajor`] or [`MnMajor`].
 pub trait Layout: Copy {

@@ -21,17 +21,17 @@
 //! backward, beside the same layer in BF16, with everything quantized in every call where nothing else
 //! is said (H200, 2026-11-26; `docs/benchmarks.md` has all of them, and those of an H100).
 //!
-//! - On Hopper with few large experts [`CurrentScaling`] is 1.40 to 1.50 times as fast as BF16 with 8
-//!   experts, 1.22 times with 32. [`BlockScaling`] has finer scales, and 1.35 to 1.42 and 1.19 times
+//! - On Hopper with few large experts [`CurrentScaling`] is 1.46 to 1.55 times as fast as BF16 with 8
+//!   experts, 1.28 times with 32. [`BlockScaling`] has finer scales, and 1.41 to 1.48 and 1.26 times
 //!   BF16's speed.
-//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.92 and 0.89 of its speed;
-//!   with 128 of 1536 × 2048 they have 0.75 and 0.76.
+//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.94 and 0.95 of its speed;
+//!   with 128 of 1536 × 2048 they have 0.76 and 0.80.
 //! - Quantizing the weights once for several microbatches
-//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: the calls behind the first have 1.25
-//!   and 1.15 times BF16's speed with 64 experts, 1.16 and 1.07 with 128, 1.53 and 1.40 with 32, and
-//!   1.60 and 1.47 to 1.50 with 8.
+//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: the calls behind the first have 1.27
+//!   and 1.24 times BF16's speed with 64 experts, 1.19 and 1.16 with 128, 1.60 and 1.47 with 32, and
+//!   1.66 and 1.55 with 8.
 //! - [`DelayedScaling`] reads each tensor once, where current scaling reads those of large experts
-//!   twice: 1.50 to 1.56 times BF16's speed with 8 experts, 1.34 with 32, 0.97 with 64. Its
+//!   twice: 1.55 to 1.62 times BF16's speed with 8 experts, 1.40 with 32, 1.00 with 64. Its
 //!   scales are those of earlier steps, and the end of a step must be said
 //!   ([`LayerRecipe::update`](crate::LayerRecipe::update)).
 //! - [`Mxfp8Scaling`] and [`Nvfp4Scaling`] are for Blackwell, whose tensor cores multiply them. On

@@ -10,7 +10,7 @@ use ptx_std::memory::{
 use ptx_std::wgmma::{
     Descriptor, KMajor, Layout, finish_n240, finish_n256, m64n128k128_e4m3, m64n128k128_e5m2_e4m3,
     m64n240k64_bf16, m64n240k64_f16, m64n256k64_bf16, m64n256k64_f16, m64n256k128_e4m3,
-    m64n256k128_e5m2_e4m3,
+    m64n256k128_e5m2_e4m3, start_m64n128k128_e4m3, start_m64n128k128_e5m2_e4m3,
 };
 
 use crate::abi::ElementType;
@@ -73,6 +73,18 @@ pub trait MultiplyStage: MatrixElement {
     ///
     /// As [`m64n128k128_e4m3`].
     unsafe fn multiply_stage(
+        d: &mut [f32; 64],
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
+        accumulate: bool,
+    );
+
+    /// The same, under way until [`finish_n128`](ptx_std::wgmma::finish_n128).
+    ///
+    /// # Safety
+    ///
+    /// As [`start_m64n128k128_e4m3`].
+    unsafe fn start_stage(
         d: &mut [f32; 64],
         a: Descriptor<KMajor>,
         b: Descriptor<KMajor>,
@@ -199,6 +211,17 @@ impl MultiplyStage for E4m3 {
         // SAFETY: handed to the caller.
         unsafe { m64n128k128_e4m3(d, a, b, accumulate) }
     }
+
+    #[inline(always)]
+    unsafe fn start_stage(
+        d: &mut [f32; 64],
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
+        accumulate: bool,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { start_m64n128k128_e4m3(d, a, b, accumulate) }
+    }
 }
 
 impl MatrixElement for E5m2 {
@@ -226,6 +249,17 @@ impl MultiplyStage for E5m2 {
         // SAFETY: handed to the caller.
         unsafe { m64n128k128_e5m2_e4m3(d, a, b, accumulate) }
     }
+
+    #[inline(always)]
+    unsafe fn start_stage(
+        d: &mut [f32; 64],
+        a: Descriptor<KMajor>,
+        b: Descriptor<KMajor>,
+        accumulate: bool,
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { start_m64n128k128_e5m2_e4m3(d, a, b, accumulate) }
+    }
 }
 
 /// A run-time element type, an [`ElementType`] as an integer. All threads of a warp have the same,
@@ -245,6 +279,12 @@ impl Kind {
     #[inline(always)]
     pub fn is_f32(self) -> bool {
         self.0 == Self::F32
+    }
+
+    /// Whether it is bfloat16.
+    #[inline(always)]
+    pub fn is_bf16(self) -> bool {
+        self.0 == Self::BF16
     }
 
     /// Its size.

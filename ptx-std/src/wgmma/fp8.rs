@@ -73,23 +73,10 @@ fp8_region!(
     m64n256k128_e5m2_e4m3, "m64n256k32.f32.e5m2.e4m3"
 );
 
-/// One region from fence to wait: the sums of one stage, finished.
+/// The sums of one stage: fence, four steps of 32 along K, commit, and `$end`.
 macro_rules! fp8_stage_region {
-    ($(#[$doc:meta])* $name:ident, $shape:literal) => {
+    ($(#[$doc:meta])* $name:ident, $shape:literal, $end:literal) => {
         $(#[$doc])*
-        ///
-        /// `wgmma.fence`, four `wgmma.mma_async.sync.aligned`, `wgmma.commit_group` and
-        /// `wgmma.wait_group 0` (PTX manual, "Asynchronous Warpgroup Level Matrix Instructions:
-        /// wgmma.mma_async"), 128 deep in all. With `accumulate` false the first step overwrites D.
-        ///
-        /// If D is overwritten, let the compiler not know: it would then move what reads the former
-        /// D past the next products, and need registers for both.
-        ///
-        /// # Safety
-        ///
-        /// All threads of the warpgroup call it together with the same arguments but `d`; the
-        /// operands are in shared memory, visible to the async proxy. They may be reused, and `d`
-        /// read, afterwards.
         #[inline(always)]
         pub unsafe fn $name(
             d: &mut [f32; 64],
@@ -121,8 +108,7 @@ macro_rules! fp8_stage_region {
                         ", a2, b2, 1, 1, 1;",
                         concat!("wgmma.mma_async.sync.aligned.", $shape, " ", d64!()),
                         ", a3, b3, 1, 1, 1;",
-                        "wgmma.commit_group.sync.aligned;",
-                        "wgmma.wait_group.sync.aligned 0; }}"
+                        concat!("wgmma.commit_group.sync.aligned;", $end, " }}")
                     ],
                     a = in(reg64) a.bits,
                     b = in(reg64) b.bits,
@@ -135,12 +121,46 @@ macro_rules! fp8_stage_region {
     };
 }
 
-fp8_stage_region!(
+/// The two forms of a stage: finished, and under way.
+macro_rules! fp8_stage_regions {
+    ($(#[$doc:meta])* $finished:ident, $started:ident, $shape:literal) => {
+        fp8_stage_region!(
+            $(#[$doc])*
+            /// Finished.
+            ///
+            /// `wgmma.fence`, four `wgmma.mma_async.sync.aligned`, `wgmma.commit_group` and
+            /// `wgmma.wait_group 0` (PTX manual, "Asynchronous Warpgroup Level Matrix Instructions:
+            /// wgmma.mma_async"), 128 deep in all. With `accumulate` false the first step overwrites D.
+            ///
+            /// If D is overwritten, let the compiler not know: it would then move what reads the former
+            /// D past the next products, and need registers for both.
+            ///
+            /// # Safety
+            ///
+            /// All threads of the warpgroup call it together with the same arguments but `d`; the
+            /// operands are in shared memory, visible to the async proxy. They may be reused, and `d`
+            /// read, afterwards.
+            $finished, $shape, "wgmma.wait_group.sync.aligned 0;"
+        );
+        fp8_stage_region!(
+            $(#[$doc])*
+            /// Asynchronously: the same without `wgmma.wait_group`.
+            ///
+            /// # Safety
+            ///
+            /// As the finished form, but that the operands stay, and `d` is not touched, until
+            /// [`finish_n128`](super::finish_n128).
+            $started, $shape, ""
+        );
+    };
+}
+
+fp8_stage_regions!(
     /// 64 × 128 sums of 128 products of E4M3 operands.
-    m64n128k128_e4m3, "m64n128k32.f32.e4m3.e4m3"
+    m64n128k128_e4m3, start_m64n128k128_e4m3, "m64n128k32.f32.e4m3.e4m3"
 );
 
-fp8_stage_region!(
+fp8_stage_regions!(
     /// 64 × 128 sums of 128 products of an E5M2 left and an E4M3 right operand.
-    m64n128k128_e5m2_e4m3, "m64n128k32.f32.e5m2.e4m3"
+    m64n128k128_e5m2_e4m3, start_m64n128k128_e5m2_e4m3, "m64n128k32.f32.e5m2.e4m3"
 );

@@ -25,6 +25,7 @@ use super::super::epilogue::Epilogue;
 use super::super::shape::{ROW_BYTES, WARPGROUP};
 use super::lent;
 use super::ring::Rooms;
+use super::store::warp_row;
 use crate::abi::{GemmArgs, SM90_D_BOX_ROWS};
 
 /// Bytes of a box.
@@ -166,12 +167,23 @@ impl<'a> Target<'a> {
         Self { epilogue, live_rows, map: if args.has_d_map != 0 { map } else { 0 }, map_row }
     }
 
-    /// The row of the map where a warp's rows from `row` on begin, if copies store them: the group has
-    /// them all.
+    /// The row of the map where `rows` rows from `row` on begin, if copies store them: the group has them
+    /// all.
     #[inline(always)]
-    pub fn copied_row(&self, row: u32) -> Option<u32> {
-        let copies = self.map != 0 && row + SM90_D_BOX_ROWS <= self.live_rows;
+    pub fn copied_row(&self, row: u32, rows: u32) -> Option<u32> {
+        let copies = self.map != 0 && row + rows <= self.live_rows;
         copies.then_some(self.map_row + row)
+    }
+
+    /// Has two boxes copied, as [`Boxes::copy`] does.
+    ///
+    /// # Safety
+    ///
+    /// As there; there is a map, and the group has the warp's rows.
+    #[inline(always)]
+    pub unsafe fn copy(&self, boxes: Boxes, index: u32, place: [u32; 2], step: u32) {
+        // SAFETY: handed to the caller.
+        unsafe { boxes.copy(index, self.map, place, step, self.epilogue.n) }
     }
 
     /// Stores two boxes from `index` on, which hold the group's elements from `row` and `column` on, the
@@ -186,8 +198,8 @@ impl<'a> Target<'a> {
     pub unsafe fn store(&self, boxes: Boxes, index: u32, [row, column]: [u32; 2], step: u32) {
         // SAFETY: the caller keeps the contract above.
         unsafe {
-            if let Some(map_row) = self.copied_row(row) {
-                boxes.copy(index, self.map, [map_row, column], step, self.epilogue.n);
+            if let Some(map_row) = self.copied_row(row, SM90_D_BOX_ROWS) {
+                self.copy(boxes, index, [map_row, column], step);
             } else {
                 self.store_by_threads(boxes, index, [row, column], step);
             }
@@ -234,7 +246,7 @@ fn swizzled(row: u32, chunk: u32) -> u32 {
 /// registers, since the warp's boxes hold the other half of the tile.
 pub struct Late {
     words: [Words; 2],
-    /// Row of the map; `u32::MAX`: nothing waits.
+    /// The warpgroup's first row in the map; `u32::MAX`: nothing waits.
     map_row: u32,
     /// First column.
     column: u32,
@@ -255,7 +267,7 @@ impl Late {
         Self { words: [[0; 16]; 2], map_row: u32::MAX, column: 0, lent }
     }
 
-    /// Two boxes for `map_row` of the map and the columns from `column` on.
+    /// Two boxes of a warpgroup whose rows begin at `map_row` of the map, for the columns from `column` on.
     #[inline(always)]
     pub fn new(words: [Words; 2], [map_row, column]: [u32; 2]) -> Self {
         Self { words, map_row, column, lent: lent::NOTHING }
@@ -284,7 +296,7 @@ impl Late {
             boxes.write(0, &self.words[0]);
             boxes.write(1, &self.words[1]);
             boxes.show();
-            boxes.copy(0, map, [self.map_row, self.column], step, n);
+            boxes.copy(0, map, [self.map_row + warp_row(), self.column], step, n);
         }
         *self = Self::nothing();
     }

@@ -77,7 +77,12 @@ unsafe fn consume<S, E, const SUMS: usize>(
         let boxes = || Boxes::new::<DeepRing>(opaque(shared), lane);
         let mut late = Late::nothing();
         let mut ring = Ring::<DeepRing>::new(shared, 0);
-        while let Some(Task { work, stages, token, tokens: live }) = ring.next_task() {
+        loop {
+            let task = ring.next_marked_task();
+            if task.is_end() {
+                break;
+            }
+            let Task { work, stages, token, tokens: live } = task;
             // Multiply, one group of products in flight: while it runs, wait for the next stage;
             // when the next is issued, wait for this one and give its stage back. What is left of
             // the tile before leaves meanwhile, when its first half has left.
@@ -152,9 +157,9 @@ unsafe fn consume<S, E, const SUMS: usize>(
             if has_short_road::<E>(&epilogue) {
                 let map_row = if S::RAGGED_REDUCTION { work.group * args.m } else { token };
                 let target = Target::new(args, d_map, map_row, &epilogue, live_rows);
-                let tile = [row + 16 * (thread_index() % WARPGROUP / 32), work.column];
+                let place = [row, work.column];
                 late =
-                    store_plain::<E, SUMS>(boxes(), &target, epilogue.kind(), &rows, tile, &sums);
+                    store_plain::<E, SUMS>(boxes(), &target, epilogue.kind(), &rows, place, &sums);
             } else {
                 store(&epilogue, lane, &rows, work.column, former, sums);
                 late = Late::nothing(); // or its registers would be kept all the while

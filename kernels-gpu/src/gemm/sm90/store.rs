@@ -20,7 +20,7 @@ use super::boxes::{BOX_COLUMNS, Boxes, Late, Target, round};
 /// The output has `live_rows`.
 #[inline(always)]
 pub unsafe fn rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u32) -> [Row; 2] {
-    let row = first_row + 16 * (thread_index() % WARPGROUP / 32) + lane / 4;
+    let row = first_row + warp_row() + lane / 4;
     // SAFETY: handed to the caller.
     unsafe { [epilogue.row(row, live_rows), epilogue.row(row + 8, live_rows)] }
 }
@@ -32,8 +32,9 @@ pub const fn right_step(sums: usize) -> u32 {
     2 * sums as u32 - 3 * BOX_COLUMNS
 }
 
-/// Stores 16 rows of sums of a plain output that [`has_short_road`], from `row` and `column` on: the
-/// left half now; the right half is returned, if copies store it, [`right_step`] between its boxes.
+/// Stores a warpgroup's 64 rows of sums of a plain output that [`has_short_road`], from `row` and
+/// `column` on: the left half now; the right half is returned, if copies store it, [`right_step`] between
+/// its boxes. Copies store rows that the group has all.
 ///
 /// # Safety
 ///
@@ -52,24 +53,34 @@ pub unsafe fn store_plain<E: MatrixElement, const SUMS: usize>(
     let kind = E::plain_kind(kind);
     let alphas = [upper.alpha(), lower.alpha()];
     let right_column = column + 2 * BOX_COLUMNS;
+    // The same for all warps of the warpgroup, so that these stay together.
+    let copied = target.copied_row(row, 64);
+    let first_row = row + warp_row();
     // SAFETY: the caller keeps the contract above; boxes are written when none is read.
     unsafe {
         boxes.wait();
         boxes.write(0, &round(kind, alphas, sums, 0));
         boxes.write(1, &round(kind, alphas, sums, 8));
         boxes.show();
-        target.store(boxes, 0, [row, column], BOX_COLUMNS);
         let right = [round(kind, alphas, sums, 16), round(kind, alphas, sums, SUMS / 4 - 8)];
-        if let Some(map_row) = target.copied_row(row) {
+        if let Some(map_row) = copied {
+            target.copy(boxes, 0, [map_row + warp_row(), column], BOX_COLUMNS);
             return Late::new(right, [map_row, right_column]);
         }
-        warp_barrier(); // threads store the left half, too, and no copy reads the boxes
+        target.store_by_threads(boxes, 0, [first_row, column], BOX_COLUMNS);
+        warp_barrier(); // all have read the left half
         boxes.write(0, &right[0]);
         boxes.write(1, &right[1]);
         warp_barrier();
-        target.store_by_threads(boxes, 0, [row, right_column], right_step(SUMS));
+        target.store_by_threads(boxes, 0, [first_row, right_column], right_step(SUMS));
         Late::nothing()
     }
+}
+
+/// First row of this warp among those of its warpgroup.
+#[inline(always)]
+pub fn warp_row() -> u32 {
+    16 * (thread_index() % WARPGROUP / 32)
 }
 
 /// Stores 128 × 128 sums, 64 rows of them in each half of `sums`, from row `row` and column `column`
@@ -101,7 +112,7 @@ pub unsafe fn store_tall<E: MatrixElement>(
             boxes.write(2, &round(kind, alphas, below, 0));
             boxes.write(3, &round(kind, alphas, below, 8));
             boxes.show();
-            let row = row + 16 * (thread_index() % WARPGROUP / 32);
+            let row = row + warp_row();
             target.store(boxes, 0, [row, column], BOX_COLUMNS);
             target.store(boxes, 2, [row + 64, column], BOX_COLUMNS);
         } else {

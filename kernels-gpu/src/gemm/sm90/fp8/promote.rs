@@ -24,15 +24,16 @@
 use core::marker::PhantomData;
 
 use ptx_std::hint::{opaque, opaque_u64};
+use ptx_std::mbarrier::Barrier;
 use ptx_std::sync::warp_barrier;
-use ptx_std::thread::{lane_index, thread_index};
+use ptx_std::thread::lane_index;
 use ptx_std::tma::wait_group_read;
-use ptx_std::wgmma::Descriptor;
+use ptx_std::wgmma::{Descriptor, KMajor, finish_n128};
 
 use super::ScaledSchedule;
 use crate::abi::GemmArgs;
 use crate::abi::scaled::ScaledGemmArgs;
-use crate::gemm::element::MultiplyStage;
+use crate::gemm::element::{Kind, MultiplyStage};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::product::FP8_DEPTH;
 use crate::gemm::scales::{
@@ -40,11 +41,11 @@ use crate::gemm::scales::{
     promote_fragment, row_scales, skew,
 };
 use crate::gemm::scheduler::Work;
-use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES, TILE_N, WARPGROUP};
-use crate::gemm::sm90::boxes::{Boxes, Target};
+use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES, TILE_M, TILE_N};
+use crate::gemm::sm90::boxes::{BOX_COLUMNS, Boxes, Target, round};
 use crate::gemm::sm90::lent::{self, Finish, box_sums};
 use crate::gemm::sm90::ring::{Ring, WideBoxes};
-use crate::gemm::sm90::store::store_tall;
+use crate::gemm::sm90::store::{has_short_road, store_tall, warp_row};
 use crate::gemm::sm90::{A_BYTES, Consumer};
 use crate::gemm::task::Task;
 use crate::table::Table;
@@ -109,128 +110,66 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
         // part, in registers that this role needs.
         let table = &Table::new(gemm.table, opaque(gemm.groups));
         let lane = lane_index();
+        let lanes = Lanes::new(args, index, lane);
+        let boxes = || Boxes::new::<WideBoxes>(opaque(shared), opaque(lane));
         let mut ring = Ring::<WideBoxes>::new(shared, 0);
 
-        // Where this thread's scales stand among a stage's.
-        let row_offset = 4 * (16 * (thread_index() % WARPGROUP / 32) + lane / 4);
-        let column_offset = B_SCALES + 4 * (COLUMNS * index + 2 * (lane % 4));
-
-        // Products overwrite what was there before, but the compiler shall not know.
-        let accumulate = gemm.groups == 0;
-        let one = f32::from_bits(1f32.to_bits() | u32::from(accumulate));
-
-        loop {
-            let task = if S::BScales::ALIGNED {
-                ring.next_marked_task()
-            } else {
-                match ring.next_task() {
-                    Some(task) => task,
-                    None => break,
-                }
-            };
-            if S::BScales::ALIGNED && task.is_end() {
-                break;
+        let mut task = ring.next_marked_task();
+        while !task.is_end() {
+            if S::RAGGED_REDUCTION && task.stages == 0 {
+                lanes.give_back::<S>(ring.empty());
+                ring.advance();
             }
-            let Task { work, mut stages, token, tokens: note } = task;
-            let column = work.column + COLUMNS * index;
-            let [a_first, b_first] =
-                first_blocks(S::RAGGED_REDUCTION, gemm.n, table, &work, column);
-            let mut a_shared = SharedScale::<S::AScales>::new(&args.a_scales, work.group, a_first);
-            let mut b_shared = SharedScale::<S::BScales>::new(&args.b_scales, work.group, b_first);
-            let row_offset =
-                if S::RAGGED_REDUCTION { row_offset } else { row_offset + 4 * skew(token) };
-
             let mut sums: [[f32; 64]; 2] = core::mem::zeroed();
-            let [upper, lower] = &mut sums;
             let mut products: [f32; 64] = core::mem::zeroed();
-            let line_scales = if S::BScales::ALIGNED {
-                let place = [work.group, column, opaque(lane)];
-                LineScales::load(&args.b_scales, gemm.n, place, stages != 0)
-            } else {
-                LineScales::NONE
-            };
-            if S::RAGGED_REDUCTION && stages == 0 {
-                give_back::<S>(&ring, lane);
-                ring.advance();
-            }
-            if S::BScales::ALIGNED {
-                let lanes = Lanes { index, lane, row_offset, accumulate };
-                // One loop in the other, since sums would be in other registers in the second of two,
-                // and moved in every stage.
-                let mut plain = if note >> index & 1 != 0 { stages } else { 0 };
-                while stages != 0 {
-                    while plain != 0 {
-                        let scale = a_shared.take(&args.a_scales, one);
-                        lanes.stage::<S, Tensor, E>(&mut ring, upper, lower, &mut products, scale);
-                        plain -= 1;
-                        stages -= 1;
-                    }
-                    if stages != 0 {
-                        let scale = a_shared.take(&args.a_scales, one);
-                        lanes.stage::<S, Vector, E>(&mut ring, upper, lower, &mut products, scale);
-                        stages -= 1;
+            let mut tile = Tile::<S>::begin(args, table, &task, index);
+            // Tiles that leave while the next one begins: its sums are in the same registers. All others
+            // break the loop with the task that follows. What decides is the same for all warps of the
+            // warpgroup: where warps might part, the assembler makes every stage slower.
+            task = loop {
+                // Multiply.
+                let [upper, lower] = &mut sums;
+                if S::BScales::ALIGNED {
+                    // One loop in the other, since sums would be in other registers in the second of
+                    // two, and moved in every stage.
+                    let mut plain = if tile.note >> index & 1 != 0 { tile.stages } else { 0 };
+                    while tile.stages != 0 {
+                        while plain != 0 {
+                            let stage = lanes.next_stage(&ring, &mut tile);
+                            stage.multiply::<S, Tensor, E>(upper, lower, &mut products);
+                            tile.go_on(&mut ring);
+                            plain -= 1;
+                        }
+                        if tile.stages != 0 {
+                            let stage = lanes.next_stage(&ring, &mut tile);
+                            stage.multiply::<S, Vector, E>(upper, lower, &mut products);
+                            tile.go_on(&mut ring);
+                        }
                     }
                 }
-            }
-            while stages != 0 {
-                // Take the scales, which come while the products are made.
-                let a_scale = a_shared.take(&args.a_scales, one);
-                let b_scale = b_shared.take(&args.b_scales, one);
-                ring.full().wait(ring.parity);
-                let rows = ring.scales() + row_offset;
-                let columns = ring.scales() + column_offset;
-                let upper_rows = row_scales::<S::AScales>(rows, a_scale);
-                let lower_rows = row_scales::<S::AScales>(rows + 4 * 64, a_scale);
-
-                // Multiply and add.
-                let a = Descriptor::k_major(ring.stage());
-                let b = ring.stage() + A_BYTES + COLUMNS * ROW_BYTES * index;
-                let b = Descriptor::k_major(b);
-                E::multiply_stage(&mut products, a, b, accumulate);
-                promote::<S::BScales>(upper, &products, upper_rows, columns, b_scale);
-                let a = Descriptor::k_major(ring.stage() + BLOCK_BYTES);
-                E::multiply_stage(&mut products, a, b, accumulate);
-                if !S::BScales::VECTOR {
-                    give_back::<S>(&ring, lane);
+                while tile.stages != 0 {
+                    let stage = lanes.next_stage(&ring, &mut tile);
+                    stage.multiply::<S, S::BScales, E>(upper, lower, &mut products);
+                    tile.go_on(&mut ring);
                 }
-                promote::<S::BScales>(lower, &products, lower_rows, columns, b_scale);
-                if S::BScales::VECTOR {
-                    give_back::<S>(&ring, lane);
+
+                // Finish the tile.
+                let Tile { work, column, .. } = tile;
+                if S::BScales::ALIGNED {
+                    tile.line_scales.multiply(&mut sums, opaque(lane));
                 }
-                ring.advance();
-                stages -= 1;
-            }
-
-            if S::BScales::ALIGNED {
-                line_scales.multiply(&mut sums, opaque(lane));
-            }
-
-            // Finish the tile.
-            if S::RAGGED_REDUCTION && gemm.lends_stages != 0 {
-                let (d_map, lane) = (opaque_u64(d_map), opaque(lane));
-                let work = Work { group: opaque(work.group), row: work.row, column: work.column };
-                let factors = [table.alpha(work.group), table.beta(work.group)];
-                let [above, below] = &sums;
-                let mut finish = Finish::new(&mut ring, d_map, work, [index, lane], factors);
-                finish.stage::<Tall<S, E>, 0, 3>([
-                    box_sums(above, 0),
-                    box_sums(below, 0),
-                    box_sums(above, 4),
-                ]);
-                finish.stage::<Tall<S, E>, 1, 3>([
-                    box_sums(below, 4),
-                    box_sums(above, 8),
-                    box_sums(below, 8),
-                ]);
-                finish.stage::<Tall<S, E>, 2, 2>([box_sums(above, 12), box_sums(below, 12)]);
-                let last = finish.last();
-                wait_group_read::<0>();
-                lent::give_back(last);
-            } else if column < gemm.n {
+                if S::RAGGED_REDUCTION && gemm.lends_stages != 0 {
+                    let factors = [table.alpha(work.group), table.beta(work.group)];
+                    let place = [index, opaque(lane)];
+                    lend::<S, E>(&mut ring, opaque_u64(d_map), work, place, factors, &sums);
+                    break ring.next_marked_task();
+                }
+                if column >= gemm.n {
+                    break ring.next_marked_task();
+                }
                 // What is computed from these is not computed ahead, and what the table says is not
                 // kept while the products need all registers.
-                let (shared, lane, d_map) = (opaque(shared), opaque(lane), opaque_u64(d_map));
-                let group = opaque(work.group);
+                let (d_map, group) = (opaque_u64(d_map), opaque(work.group));
                 let (map_row, live_rows) = if S::RAGGED_REDUCTION {
                     (group * gemm.m, gemm.m)
                 } else {
@@ -238,17 +177,108 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 };
                 let epilogue = Epilogue::new(gemm, table, group, S::KNOWN);
                 let target = Target::new(gemm, d_map, map_row, &epilogue, live_rows);
-                let boxes = Boxes::new::<WideBoxes>(shared, lane);
-                let tile = [opaque(work.row), opaque(column)];
-                store_tall::<E>(boxes, &target, &epilogue, lane, tile, live_rows, sums);
-            }
+                let copied = if has_short_road::<E>(&epilogue) && epilogue.kind().is_bf16() {
+                    target.copied_row(work.row, TILE_M)
+                } else {
+                    None
+                };
+                let Some(map_row) = copied else {
+                    let place = [opaque(work.row), opaque(column)];
+                    store_tall::<E>(boxes(), &target, &epilogue, lane, place, live_rows, sums);
+                    break ring.next_marked_task();
+                };
+                let row = map_row + warp_row();
+                let late = Late { row, column, n: gemm.n, alpha: epilogue.alpha() };
+                boxes().wait();
+                let next = ring.next_marked_task();
+                let [upper, lower] = &mut sums;
+                if next.is_end() || S::RAGGED_REDUCTION && next.stages == 0 {
+                    late.leave::<0>(boxes(), d_map, upper);
+                    late.leave::<1>(boxes(), d_map, lower);
+                    break next;
+                }
+
+                // Begin the next one.
+                tile = Tile::<S>::begin(args, table, &next, index);
+                let stage = lanes.first_stage(&ring, &mut tile);
+                stage.start::<E, 0>(&mut products);
+                late.leave::<0>(boxes(), d_map, upper);
+                *upper = core::mem::zeroed();
+                finish_n128(&mut products);
+                stage.add::<S, 0>(upper, &products);
+                stage.start::<E, 1>(&mut products);
+                late.leave::<1>(boxes(), d_map, lower);
+                *lower = core::mem::zeroed();
+                finish_n128(&mut products);
+                stage.add::<S, 1>(lower, &products);
+                lanes.give_back::<S>(stage.empty);
+                tile.go_on(&mut ring);
+            };
         }
-        Boxes::new::<WideBoxes>(shared, lane).wait();
+        boxes().wait();
     }
 }
 
-/// What a thread knows of its place in every stage, of aligned vectors.
-struct Lanes {
+/// A tile, as far as a warpgroup needs to know it.
+struct Tile<S: ScaledSchedule> {
+    work: Work,
+    /// First column of the warpgroup.
+    column: u32,
+    /// Stages that have not been multiplied yet.
+    stages: u32,
+    /// Bytes between where a stage's row scales begin and the tile's.
+    skew: u32,
+    /// [`Consumer::note`].
+    note: u32,
+    a_scale: SharedScale<S::AScales>,
+    b_scale: SharedScale<S::BScales>,
+    line_scales: LineScales,
+}
+
+impl<S: ScaledSchedule> Tile<S> {
+    /// That of a task, for the warpgroup `index`.
+    ///
+    /// # Safety
+    ///
+    /// As [`consume`].
+    #[inline(always)]
+    unsafe fn begin(args: &ScaledGemmArgs, table: &Table, task: &Task, index: u32) -> Self {
+        let Task { work, stages, token, tokens: note } = *task;
+        let column = work.column + COLUMNS * index;
+        let n = args.gemm.n;
+        // SAFETY: handed to the caller.
+        unsafe {
+            let [a_first, b_first] = first_blocks(S::RAGGED_REDUCTION, n, table, &work, column);
+            let line_scales = if S::BScales::ALIGNED {
+                let place = [work.group, column, lane_index()];
+                LineScales::load(&args.b_scales, n, place, stages != 0)
+            } else {
+                LineScales::NONE
+            };
+            Self {
+                work,
+                column,
+                stages,
+                skew: if S::RAGGED_REDUCTION { 0 } else { 4 * skew(token) },
+                note,
+                a_scale: SharedScale::new(&args.a_scales, work.group, a_first),
+                b_scale: SharedScale::new(&args.b_scales, work.group, b_first),
+                line_scales,
+            }
+        }
+    }
+
+    /// Goes on to the next stage, behind the products: decided before them, it would be a branch.
+    #[inline(always)]
+    fn go_on(&mut self, ring: &mut Ring<WideBoxes>) {
+        ring.advance();
+        self.stages -= 1;
+    }
+}
+
+/// What a thread knows of its place in every stage.
+struct Lanes<'a> {
+    args: &'a ScaledGemmArgs,
     /// Its warpgroup.
     index: u32,
     lane: u32,
@@ -256,68 +286,270 @@ struct Lanes {
     row_offset: u32,
     /// Whether products are added to what was there before: never, but the compiler shall not know.
     accumulate: bool,
+    /// One, which the compiler shall not know either.
+    one: f32,
 }
 
-impl Lanes {
-    /// Multiplies a stage and adds it up, with the columns' factors if `B` has vectors. It is the loop of
-    /// the other scales once more, with an arrival that leaves no branch between the lanes.
+impl<'a> Lanes<'a> {
+    /// Those of a lane of the warpgroup `index`.
+    #[inline(always)]
+    fn new(args: &'a ScaledGemmArgs, index: u32, lane: u32) -> Self {
+        let row_offset = 4 * (warp_row() + lane / 4);
+        let accumulate = args.gemm.groups == 0;
+        let one = f32::from_bits(1f32.to_bits() | u32::from(accumulate));
+        Self { args, index, lane, row_offset, accumulate, one }
+    }
+
+    /// The next stage of a tile, which this waits for.
     ///
     /// # Safety
     ///
-    /// As [`consume`]; the stage is one of the task's.
+    /// As [`consume`]; the tile has a stage left.
     #[inline(always)]
-    unsafe fn stage<S: ScaledSchedule, B: Scales, E: MultiplyStage>(
+    unsafe fn next_stage<S: ScaledSchedule>(
         &self,
-        ring: &mut Ring<WideBoxes>,
-        upper: &mut [f32; 64],
-        lower: &mut [f32; 64],
-        products: &mut [f32; 64],
-        a_scale: f32,
-    ) {
-        let &Self { index, lane, row_offset, accumulate } = self;
-        // SAFETY: handed to the caller; a warp gives the stage back when all lanes have read it.
+        ring: &Ring<WideBoxes>,
+        tile: &mut Tile<S>,
+    ) -> Stage<'_> {
+        // SAFETY: handed to the caller. The scales come while the products are made.
         unsafe {
-            let give_back = |ring: &Ring<WideBoxes>| {
-                warp_barrier();
-                ring.empty().arrive_if(lane == 0);
-            };
+            let scales = self.shared_scales(tile);
             ring.full().wait(ring.parity);
-            let rows = ring.scales() + row_offset;
-            // Hardly ever needed, so not kept.
-            let column = COLUMNS * index + 2 * (opaque(lane) % 4);
-            let columns = ring.scales() + B_SCALES + 4 * column;
-            let upper_rows = row_scales::<S::AScales>(rows, a_scale);
-            let lower_rows = row_scales::<S::AScales>(rows + 4 * 64, a_scale);
-            let a = Descriptor::k_major(ring.stage());
-            let b = ring.stage() + A_BYTES + COLUMNS * ROW_BYTES * index;
-            let b = Descriptor::k_major(b);
-            E::multiply_stage(products, a, b, accumulate);
-            promote::<B>(upper, products, upper_rows, columns, 1.0);
-            let a = Descriptor::k_major(ring.stage() + BLOCK_BYTES);
-            E::multiply_stage(products, a, b, accumulate);
-            if !B::VECTOR {
-                give_back(ring);
+            self.stage(ring, tile, scales)
+        }
+    }
+
+    /// The first stage of a tile whose task has been read, so it is full.
+    ///
+    /// # Safety
+    ///
+    /// As [`Lanes::next_stage`].
+    #[inline(always)]
+    unsafe fn first_stage<S: ScaledSchedule>(
+        &self,
+        ring: &Ring<WideBoxes>,
+        tile: &mut Tile<S>,
+    ) -> Stage<'_> {
+        // SAFETY: handed to the caller.
+        let scales = unsafe { self.shared_scales(tile) };
+        self.stage(ring, tile, scales)
+    }
+
+    /// The scales that all rows and all columns of a stage share.
+    #[inline(always)]
+    unsafe fn shared_scales<S: ScaledSchedule>(&self, tile: &mut Tile<S>) -> [f32; 2] {
+        // SAFETY: handed to the caller, who takes them once for each stage.
+        unsafe {
+            [
+                tile.a_scale.take(&self.args.a_scales, self.one),
+                tile.b_scale.take(&self.args.b_scales, self.one),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn stage<S: ScaledSchedule>(
+        &self,
+        ring: &Ring<WideBoxes>,
+        tile: &mut Tile<S>,
+        scales: [f32; 2],
+    ) -> Stage<'_> {
+        Stage {
+            lanes: self,
+            operands: ring.stage(),
+            line_scales: ring.scales(),
+            rows: ring.scales() + self.row_offset + tile.skew,
+            scales,
+            empty: ring.empty(),
+        }
+    }
+
+    /// Gives a stage back, of which this warp has read all. Products have been read when the wait for
+    /// them is over; scales are read by every lane for itself.
+    #[inline(always)]
+    unsafe fn give_back<S: ScaledSchedule>(&self, empty: Barrier) {
+        // SAFETY: the whole warp comes here, once a stage. No branch parts its lanes.
+        unsafe {
+            if S::AScales::VECTOR || S::BScales::VECTOR {
+                warp_barrier();
             }
-            promote::<B>(lower, products, lower_rows, columns, 1.0);
-            if B::VECTOR {
-                give_back(ring);
-            }
-            ring.advance();
+            empty.arrive_if(self.lane == 0);
         }
     }
 }
 
-/// Gives the stage back, of which this warp has read all. Products have been read when the wait for
-/// them is over; scales are read by every lane for itself.
-#[inline(always)]
-unsafe fn give_back<S: ScaledSchedule>(ring: &Ring<WideBoxes>, lane: u32) {
-    // SAFETY: the whole warp comes here, once a stage.
-    unsafe {
-        if S::AScales::VECTOR || S::BScales::VECTOR {
-            warp_barrier();
+/// A stage that is full, as a thread sees it.
+struct Stage<'a> {
+    lanes: &'a Lanes<'a>,
+    /// Address of its operands.
+    operands: u32,
+    /// Address of its scales of lines.
+    line_scales: u32,
+    /// Address of those of the thread's rows.
+    rows: u32,
+    /// The scales that all rows and all columns share.
+    scales: [f32; 2],
+    /// The barrier that it is given back at.
+    empty: Barrier,
+}
+
+impl Stage<'_> {
+    /// Multiplies the stage, adds the products up, and gives the stage back. `B` is how the scales of the
+    /// right operand are taken.
+    ///
+    /// # Safety
+    ///
+    /// As [`consume`].
+    #[inline(always)]
+    unsafe fn multiply<S: ScaledSchedule, B: Scales, E: MultiplyStage>(
+        &self,
+        upper: &mut [f32; 64],
+        lower: &mut [f32; 64],
+        products: &mut [f32; 64],
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe {
+            let (upper_rows, lower_rows) = (self.rows::<S, 0>(), self.rows::<S, 1>());
+            let accumulate = self.lanes.accumulate;
+            E::multiply_stage(products, self.a::<0>(), self.b(), accumulate);
+            self.promote::<B>(upper, products, upper_rows);
+            E::multiply_stage(products, self.a::<1>(), self.b(), accumulate);
+            if !B::VECTOR {
+                self.lanes.give_back::<S>(self.empty);
+            }
+            self.promote::<B>(lower, products, lower_rows);
+            if B::VECTOR {
+                self.lanes.give_back::<S>(self.empty);
+            }
         }
-        if lane == 0 {
-            ring.empty().arrive();
+    }
+
+    /// Begins to multiply the upper (0) or lower (1) 64 rows.
+    ///
+    /// # Safety
+    ///
+    /// As [`MultiplyStage::start_stage`].
+    #[inline(always)]
+    unsafe fn start<E: MultiplyStage, const HALF: u32>(&self, products: &mut [f32; 64]) {
+        // SAFETY: handed to the caller.
+        unsafe { E::start_stage(products, self.a::<HALF>(), self.b(), self.lanes.accumulate) }
+    }
+
+    /// Adds their products up.
+    ///
+    /// # Safety
+    ///
+    /// As [`consume`]; the products are finished.
+    #[inline(always)]
+    unsafe fn add<S: ScaledSchedule, const HALF: u32>(
+        &self,
+        sums: &mut [f32; 64],
+        products: &[f32; 64],
+    ) {
+        // SAFETY: handed to the caller.
+        unsafe { self.promote::<S::BScales>(sums, products, self.rows::<S, HALF>()) }
+    }
+
+    /// The left operand of the upper or lower 64 rows.
+    #[inline(always)]
+    fn a<const HALF: u32>(&self) -> Descriptor<KMajor> {
+        Descriptor::k_major(self.operands + HALF * BLOCK_BYTES)
+    }
+
+    /// The right operand of the warpgroup's columns.
+    #[inline(always)]
+    fn b(&self) -> Descriptor<KMajor> {
+        Descriptor::k_major(self.operands + A_BYTES + COLUMNS * ROW_BYTES * self.lanes.index)
+    }
+
+    /// The scales of the thread's two rows in the upper or lower 64.
+    #[inline(always)]
+    unsafe fn rows<S: ScaledSchedule, const HALF: u32>(&self) -> [f32; 2] {
+        // SAFETY: handed to the caller.
+        unsafe { row_scales::<S::AScales>(self.rows + 4 * 64 * HALF, self.scales[0]) }
+    }
+
+    /// `sums += scales · products`, 64 × 128 over the warpgroup.
+    #[inline(always)]
+    unsafe fn promote<B: Scales>(
+        &self,
+        sums: &mut [f32; 64],
+        products: &[f32; 64],
+        rows: [f32; 2],
+    ) {
+        // Not kept in a register.
+        let column = COLUMNS * self.lanes.index + 2 * (opaque(self.lanes.lane) % 4);
+        let columns = self.line_scales + B_SCALES + 4 * column;
+        // SAFETY: handed to the caller.
+        unsafe { promote::<B>(sums, products, rows, columns, self.scales[1]) }
+    }
+}
+
+/// Stores FP32 sums through the stages that the warp that copies lends.
+///
+/// # Safety
+///
+/// As [`Finish`].
+#[inline(always)]
+unsafe fn lend<S: ScaledSchedule, E: MultiplyStage>(
+    ring: &mut Ring<WideBoxes>,
+    d_map: u64,
+    work: Work,
+    place: [u32; 2],
+    factors: [f32; 2],
+    [above, below]: &[[f32; 64]; 2],
+) {
+    let work = Work { group: opaque(work.group), ..work };
+    // SAFETY: handed to the caller.
+    unsafe {
+        let mut finish = Finish::new(ring, d_map, work, place, factors);
+        finish.stage::<Tall<S, E>, 0, 3>([
+            box_sums(above, 0),
+            box_sums(below, 0),
+            box_sums(above, 4),
+        ]);
+        finish.stage::<Tall<S, E>, 1, 3>([
+            box_sums(below, 4),
+            box_sums(above, 8),
+            box_sums(below, 8),
+        ]);
+        finish.stage::<Tall<S, E>, 2, 2>([box_sums(above, 12), box_sums(below, 12)]);
+        let last = finish.last();
+        wait_group_read::<0>();
+        lent::give_back(last);
+    }
+}
+
+/// A finished tile of BF16 whose sums leave while the next one's first products are made, from the
+/// registers where they are.
+struct Late {
+    /// First row of the warp, as the map counts.
+    row: u32,
+    /// First column.
+    column: u32,
+    /// Columns of the output.
+    n: u32,
+    alpha: f32,
+}
+
+impl Late {
+    /// Has the upper (0) or lower (1) 64 rows copied to the output. There is no branch in it: the compiler
+    /// would make the products that run meanwhile wait for it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Boxes::new`], once [`Boxes::wait`] has been called for the tile; `map` is as in
+    /// [`Boxes::copy`].
+    #[inline(always)]
+    unsafe fn leave<const HALF: u32>(&self, boxes: Boxes, map: u64, sums: &[f32; 64]) {
+        let &Self { row, column, n, alpha } = self;
+        let kind = Kind(Kind::BF16);
+        // SAFETY: handed to the caller.
+        unsafe {
+            boxes.write(2 * HALF, &round(kind, [alpha; 2], sums, 0));
+            boxes.write(2 * HALF + 1, &round(kind, [alpha; 2], sums, 8));
+            boxes.show();
+            boxes.copy(2 * HALF, map, [row + 64 * HALF, column], BOX_COLUMNS, n);
         }
     }
 }
