@@ -129,6 +129,9 @@ fn arranged(base: ProductCase) -> Vec<ProductCase> {
     all.push(sized(ProductCase { rows: Drawn(70), factors: (1.0, 1.0), ..base }, [16, 16, 48]));
     all.push(sized(ProductCase { rows: AllEmpty, ..base }, [16, 16, 48]));
     if reduction {
+        // Tiles of several stages, one behind the other: what is left of one leaves while the next is
+        // multiplied.
+        all.push(sized(rows(&[300, 260]), [0, 272, 272]));
         // Without a map of the output, threads store its boxes.
         let discrete = ProductCase { weights: Layout::Discrete, ..rows(&[129, 0, 65]) };
         // The last columns end in the first box of a row, and in the second.
