@@ -47,21 +47,6 @@ impl Task {
         }
     }
 
-    /// The task at `address`, if there is one more, read by the first lane for all.
-    ///
-    /// # Safety
-    ///
-    /// As [`Task::read`]; the whole warp calls it together.
-    #[inline(always)]
-    pub unsafe fn read_for_warp(address: u32) -> Option<Self> {
-        // SAFETY: handed to the caller.
-        unsafe {
-            let [stages, group, row, column, token, tokens] = Self::words_for_warp(address);
-            let task = Self { work: Work { group, row, column }, stages, token, tokens };
-            (stages != Self::END.stages).then_some(task)
-        }
-    }
-
     /// The words of the task at `address`, in their order there, read by the first lane for all.
     #[inline(always)]
     unsafe fn words_for_warp(address: u32) -> [u32; 6] {
@@ -79,14 +64,14 @@ impl Task {
         }
     }
 
-    /// The same, which [is the end](Self::is_end) if there is no more. Of an option the former task's words
-    /// stay in registers beside the next one's.
+    /// The task at `address`, read by the first lane for all; it [is the end](Self::is_end) if there is no
+    /// more. Of an option the former task's words would stay in registers beside the next one's.
     ///
     /// # Safety
     ///
-    /// As [`Task::read_for_warp`].
+    /// As [`Task::read`]; the whole warp calls it together.
     #[inline(always)]
-    pub unsafe fn read_marked_for_warp(address: u32) -> Self {
+    pub unsafe fn read_for_warp(address: u32) -> Self {
         // SAFETY: handed to the caller.
         let [stages, group, row, column, token, tokens] = unsafe { Self::words_for_warp(address) };
         Self { work: Work { group, row, column }, stages, token, tokens }

@@ -78,7 +78,7 @@ unsafe fn consume<S, E, const SUMS: usize>(
         let mut late = Late::nothing();
         let mut ring = Ring::<DeepRing>::new(shared, 0);
         loop {
-            let task = ring.next_marked_task();
+            let task = ring.next_task();
             if task.is_end() {
                 break;
             }

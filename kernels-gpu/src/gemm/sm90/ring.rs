@@ -105,32 +105,18 @@ impl<R: Rooms> Ring<R> {
         self.shared + R::TASKS + self.slot * Task::BYTES
     }
 
-    /// The task that begins with this stage, if there is one more: waits for it.
+    /// The task that begins with this stage, or the end: waits for it.
     ///
     /// # Safety
     ///
     /// The whole warp calls it together, where a task begins.
     #[inline(always)]
-    pub unsafe fn next_task(&self) -> Option<Task> {
+    pub unsafe fn next_task(&self) -> Task {
         // SAFETY: the stage is full when the task has been written. The lane that reads the task is the
         // one that gives the stage back.
         unsafe {
             self.full().wait(self.parity);
             Task::read_for_warp(self.task())
-        }
-    }
-
-    /// The same, with an end mark.
-    ///
-    /// # Safety
-    ///
-    /// As [`Ring::next_task`].
-    #[inline(always)]
-    pub unsafe fn next_marked_task(&self) -> Task {
-        // SAFETY: as above.
-        unsafe {
-            self.full().wait(self.parity);
-            Task::read_marked_for_warp(self.task())
         }
     }
 

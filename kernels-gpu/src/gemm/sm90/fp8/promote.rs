@@ -7,7 +7,9 @@
 //! ```
 //!
 //! 128 sums and 64 products are what the registers of a thread hold, so there is no product in
-//! flight while it adds; the other warpgroup's fill the tensor core meanwhile. It needs 256 clocks
+//! flight while it adds; the other warpgroup's fill the tensor core meanwhile. What a tile is stored from
+//! stays in the registers of its sums, and leaves behind the first products of the next one, 64 rows at a
+//! time ([`Late`]). The tensor core needs 256 clocks
 //! for 64 × 128 × 128 products, in which a warp issues 64 to 150 instructions that add them up.
 //! Registers are that scarce (240) that some values are made [`opaque`], so that nothing is computed
 //! ahead from them, and the thread that copies has 24.
@@ -24,31 +26,28 @@
 use core::marker::PhantomData;
 
 use ptx_std::hint::{opaque, opaque_u64};
-use ptx_std::mbarrier::Barrier;
-use ptx_std::sync::warp_barrier;
 use ptx_std::thread::lane_index;
 use ptx_std::tma::wait_group_read;
-use ptx_std::wgmma::{Descriptor, KMajor, finish_n128};
+use ptx_std::wgmma::finish_n128;
 
+use self::stage::{Lanes, Tile};
 use super::ScaledSchedule;
 use crate::abi::GemmArgs;
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::gemm::element::{Kind, MultiplyStage};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::product::FP8_DEPTH;
-use crate::gemm::scales::{
-    B_SCALES, LineScales, Scales, SharedScale, Tensor, Vector, first_blocks, plain_halves,
-    promote_fragment, row_scales, skew,
-};
+use crate::gemm::scales::{Scales, Tensor, Vector, plain_halves};
 use crate::gemm::scheduler::Work;
-use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES, TILE_M, TILE_N};
+use crate::gemm::shape::{TILE_M, TILE_N};
+use crate::gemm::sm90::Consumer;
 use crate::gemm::sm90::boxes::{BOX_COLUMNS, Boxes, Target, round};
 use crate::gemm::sm90::lent::{self, Finish, box_sums};
 use crate::gemm::sm90::ring::{Ring, WideBoxes};
 use crate::gemm::sm90::store::{has_short_road, store_tall, warp_row};
-use crate::gemm::sm90::{A_BYTES, Consumer};
-use crate::gemm::task::Task;
 use crate::table::Table;
+
+mod stage;
 
 /// Columns of a warpgroup.
 const COLUMNS: u32 = 128;
@@ -114,7 +113,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
         let boxes = || Boxes::new::<WideBoxes>(opaque(shared), opaque(lane));
         let mut ring = Ring::<WideBoxes>::new(shared, 0);
 
-        let mut task = ring.next_marked_task();
+        let mut task = ring.next_task();
         while !task.is_end() {
             if S::RAGGED_REDUCTION && task.stages == 0 {
                 lanes.give_back::<S>(ring.empty());
@@ -162,10 +161,10 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                     let factors = [table.alpha(work.group), table.beta(work.group)];
                     let place = [index, opaque(lane)];
                     lend::<S, E>(&mut ring, opaque_u64(d_map), work, place, factors, &sums);
-                    break ring.next_marked_task();
+                    break ring.next_task();
                 }
                 if column >= gemm.n {
-                    break ring.next_marked_task();
+                    break ring.next_task();
                 }
                 // What is computed from these is not computed ahead, and what the table says is not
                 // kept while the products need all registers.
@@ -185,12 +184,12 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 let Some(map_row) = copied else {
                     let place = [opaque(work.row), opaque(column)];
                     store_tall::<E>(boxes(), &target, &epilogue, lane, place, live_rows, sums);
-                    break ring.next_marked_task();
+                    break ring.next_task();
                 };
                 let row = map_row + warp_row();
                 let late = Late { row, column, n: gemm.n, alpha: epilogue.alpha() };
                 boxes().wait();
-                let next = ring.next_marked_task();
+                let next = ring.next_task();
                 let [upper, lower] = &mut sums;
                 if next.is_end() || S::RAGGED_REDUCTION && next.stages == 0 {
                     late.leave::<0>(boxes(), d_map, upper);
@@ -216,272 +215,6 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
             };
         }
         boxes().wait();
-    }
-}
-
-/// A tile, as far as a warpgroup needs to know it.
-struct Tile<S: ScaledSchedule> {
-    work: Work,
-    /// First column of the warpgroup.
-    column: u32,
-    /// Stages that have not been multiplied yet.
-    stages: u32,
-    /// Bytes between where a stage's row scales begin and the tile's.
-    skew: u32,
-    /// [`Consumer::note`].
-    note: u32,
-    a_scale: SharedScale<S::AScales>,
-    b_scale: SharedScale<S::BScales>,
-    line_scales: LineScales,
-}
-
-impl<S: ScaledSchedule> Tile<S> {
-    /// That of a task, for the warpgroup `index`.
-    ///
-    /// # Safety
-    ///
-    /// As [`consume`].
-    #[inline(always)]
-    unsafe fn begin(args: &ScaledGemmArgs, table: &Table, task: &Task, index: u32) -> Self {
-        let Task { work, stages, token, tokens: note } = *task;
-        let column = work.column + COLUMNS * index;
-        let n = args.gemm.n;
-        // SAFETY: handed to the caller.
-        unsafe {
-            let [a_first, b_first] = first_blocks(S::RAGGED_REDUCTION, n, table, &work, column);
-            let line_scales = if S::BScales::ALIGNED {
-                let place = [work.group, column, lane_index()];
-                LineScales::load(&args.b_scales, n, place, stages != 0)
-            } else {
-                LineScales::NONE
-            };
-            Self {
-                work,
-                column,
-                stages,
-                skew: if S::RAGGED_REDUCTION { 0 } else { 4 * skew(token) },
-                note,
-                a_scale: SharedScale::new(&args.a_scales, work.group, a_first),
-                b_scale: SharedScale::new(&args.b_scales, work.group, b_first),
-                line_scales,
-            }
-        }
-    }
-
-    /// Goes on to the next stage, behind the products: decided before them, it would be a branch.
-    #[inline(always)]
-    fn go_on(&mut self, ring: &mut Ring<WideBoxes>) {
-        ring.advance();
-        self.stages -= 1;
-    }
-}
-
-/// What a thread knows of its place in every stage.
-struct Lanes<'a> {
-    args: &'a ScaledGemmArgs,
-    /// Its warpgroup.
-    index: u32,
-    lane: u32,
-    /// Where its rows' scales stand among a stage's.
-    row_offset: u32,
-    /// Whether products are added to what was there before: never, but the compiler shall not know.
-    accumulate: bool,
-    /// One, which the compiler shall not know either.
-    one: f32,
-}
-
-impl<'a> Lanes<'a> {
-    /// Those of a lane of the warpgroup `index`.
-    #[inline(always)]
-    fn new(args: &'a ScaledGemmArgs, index: u32, lane: u32) -> Self {
-        let row_offset = 4 * (warp_row() + lane / 4);
-        let accumulate = args.gemm.groups == 0;
-        let one = f32::from_bits(1f32.to_bits() | u32::from(accumulate));
-        Self { args, index, lane, row_offset, accumulate, one }
-    }
-
-    /// The next stage of a tile, which this waits for.
-    ///
-    /// # Safety
-    ///
-    /// As [`consume`]; the tile has a stage left.
-    #[inline(always)]
-    unsafe fn next_stage<S: ScaledSchedule>(
-        &self,
-        ring: &Ring<WideBoxes>,
-        tile: &mut Tile<S>,
-    ) -> Stage<'_> {
-        // SAFETY: handed to the caller. The scales come while the products are made.
-        unsafe {
-            let scales = self.shared_scales(tile);
-            ring.full().wait(ring.parity);
-            self.stage(ring, tile, scales)
-        }
-    }
-
-    /// The first stage of a tile whose task has been read, so it is full.
-    ///
-    /// # Safety
-    ///
-    /// As [`Lanes::next_stage`].
-    #[inline(always)]
-    unsafe fn first_stage<S: ScaledSchedule>(
-        &self,
-        ring: &Ring<WideBoxes>,
-        tile: &mut Tile<S>,
-    ) -> Stage<'_> {
-        // SAFETY: handed to the caller.
-        let scales = unsafe { self.shared_scales(tile) };
-        self.stage(ring, tile, scales)
-    }
-
-    /// The scales that all rows and all columns of a stage share.
-    #[inline(always)]
-    unsafe fn shared_scales<S: ScaledSchedule>(&self, tile: &mut Tile<S>) -> [f32; 2] {
-        // SAFETY: handed to the caller, who takes them once for each stage.
-        unsafe {
-            [
-                tile.a_scale.take(&self.args.a_scales, self.one),
-                tile.b_scale.take(&self.args.b_scales, self.one),
-            ]
-        }
-    }
-
-    #[inline(always)]
-    fn stage<S: ScaledSchedule>(
-        &self,
-        ring: &Ring<WideBoxes>,
-        tile: &mut Tile<S>,
-        scales: [f32; 2],
-    ) -> Stage<'_> {
-        Stage {
-            lanes: self,
-            operands: ring.stage(),
-            line_scales: ring.scales(),
-            rows: ring.scales() + self.row_offset + tile.skew,
-            scales,
-            empty: ring.empty(),
-        }
-    }
-
-    /// Gives a stage back, of which this warp has read all. Products have been read when the wait for
-    /// them is over; scales are read by every lane for itself.
-    #[inline(always)]
-    unsafe fn give_back<S: ScaledSchedule>(&self, empty: Barrier) {
-        // SAFETY: the whole warp comes here, once a stage. No branch parts its lanes.
-        unsafe {
-            if S::AScales::VECTOR || S::BScales::VECTOR {
-                warp_barrier();
-            }
-            empty.arrive_if(self.lane == 0);
-        }
-    }
-}
-
-/// A stage that is full, as a thread sees it.
-struct Stage<'a> {
-    lanes: &'a Lanes<'a>,
-    /// Address of its operands.
-    operands: u32,
-    /// Address of its scales of lines.
-    line_scales: u32,
-    /// Address of those of the thread's rows.
-    rows: u32,
-    /// The scales that all rows and all columns share.
-    scales: [f32; 2],
-    /// The barrier that it is given back at.
-    empty: Barrier,
-}
-
-impl Stage<'_> {
-    /// Multiplies the stage, adds the products up, and gives the stage back. `B` is how the scales of the
-    /// right operand are taken.
-    ///
-    /// # Safety
-    ///
-    /// As [`consume`].
-    #[inline(always)]
-    unsafe fn multiply<S: ScaledSchedule, B: Scales, E: MultiplyStage>(
-        &self,
-        upper: &mut [f32; 64],
-        lower: &mut [f32; 64],
-        products: &mut [f32; 64],
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe {
-            let (upper_rows, lower_rows) = (self.rows::<S, 0>(), self.rows::<S, 1>());
-            let accumulate = self.lanes.accumulate;
-            E::multiply_stage(products, self.a::<0>(), self.b(), accumulate);
-            self.promote::<B>(upper, products, upper_rows);
-            E::multiply_stage(products, self.a::<1>(), self.b(), accumulate);
-            if !B::VECTOR {
-                self.lanes.give_back::<S>(self.empty);
-            }
-            self.promote::<B>(lower, products, lower_rows);
-            if B::VECTOR {
-                self.lanes.give_back::<S>(self.empty);
-            }
-        }
-    }
-
-    /// Begins to multiply the upper (0) or lower (1) 64 rows.
-    ///
-    /// # Safety
-    ///
-    /// As [`MultiplyStage::start_stage`].
-    #[inline(always)]
-    unsafe fn start<E: MultiplyStage, const HALF: u32>(&self, products: &mut [f32; 64]) {
-        // SAFETY: handed to the caller.
-        unsafe { E::start_stage(products, self.a::<HALF>(), self.b(), self.lanes.accumulate) }
-    }
-
-    /// Adds their products up.
-    ///
-    /// # Safety
-    ///
-    /// As [`consume`]; the products are finished.
-    #[inline(always)]
-    unsafe fn add<S: ScaledSchedule, const HALF: u32>(
-        &self,
-        sums: &mut [f32; 64],
-        products: &[f32; 64],
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { self.promote::<S::BScales>(sums, products, self.rows::<S, HALF>()) }
-    }
-
-    /// The left operand of the upper or lower 64 rows.
-    #[inline(always)]
-    fn a<const HALF: u32>(&self) -> Descriptor<KMajor> {
-        Descriptor::k_major(self.operands + HALF * BLOCK_BYTES)
-    }
-
-    /// The right operand of the warpgroup's columns.
-    #[inline(always)]
-    fn b(&self) -> Descriptor<KMajor> {
-        Descriptor::k_major(self.operands + A_BYTES + COLUMNS * ROW_BYTES * self.lanes.index)
-    }
-
-    /// The scales of the thread's two rows in the upper or lower 64.
-    #[inline(always)]
-    unsafe fn rows<S: ScaledSchedule, const HALF: u32>(&self) -> [f32; 2] {
-        // SAFETY: handed to the caller.
-        unsafe { row_scales::<S::AScales>(self.rows + 4 * 64 * HALF, self.scales[0]) }
-    }
-
-    /// `sums += scales · products`, 64 × 128 over the warpgroup.
-    #[inline(always)]
-    unsafe fn promote<B: Scales>(
-        &self,
-        sums: &mut [f32; 64],
-        products: &[f32; 64],
-        rows: [f32; 2],
-    ) {
-        // Not kept in a register.
-        let column = COLUMNS * self.lanes.index + 2 * (opaque(self.lanes.lane) % 4);
-        let columns = self.line_scales + B_SCALES + 4 * column;
-        // SAFETY: handed to the caller.
-        unsafe { promote::<B>(sums, products, rows, columns, self.scales[1]) }
     }
 }
 
@@ -551,36 +284,5 @@ impl Late {
             boxes.show();
             boxes.copy(2 * HALF, map, [row + 64 * HALF, column], BOX_COLUMNS, n);
         }
-    }
-}
-
-/// `sums += scales · products`, 64 × 128 over the warpgroup. `columns` is the address of the scales
-/// of this thread's first columns, or `column_scale` is that of all.
-#[inline(always)]
-unsafe fn promote<B: Scales>(
-    sums: &mut [f32; 64],
-    products: &[f32; 64],
-    rows: [f32; 2],
-    columns: u32,
-    column_scale: f32,
-) {
-    // SAFETY: handed to the caller.
-    unsafe {
-        promote_fragment::<B, 0, 0, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 1, 1, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 2, 2, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 3, 3, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 4, 4, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 5, 5, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 6, 6, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 7, 7, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 8, 8, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 9, 9, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 10, 10, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 11, 11, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 12, 12, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 13, 13, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 14, 14, 64>(sums, products, rows, columns, column_scale);
-        promote_fragment::<B, 15, 15, 64>(sums, products, rows, columns, column_scale);
     }
 }
