@@ -25,6 +25,7 @@ mod survivors_blackwell;
 mod survivors_blackwell_fp8;
 mod survivors_blackwell_micro;
 mod survivors_fp8;
+mod survivors_fp8_blocks;
 mod survivors_quantizers;
 mod tables;
 mod traffic;

@@ -11,7 +11,8 @@ use crate::companions::only;
 use crate::scenarios::{Scenario, of_kernel};
 use crate::survivors::SURVIVORS;
 use crate::survivors_blackwell;
-use crate::survivors_fp8::FP8_PRODUCTS;
+use crate::survivors_fp8::FP8_TENSORS;
+use crate::survivors_fp8_blocks::FP8_BLOCKS;
 use crate::survivors_quantizers::QUANTIZERS;
 use crate::traffic::{self, Traffic};
 
@@ -70,7 +71,7 @@ impl Mutant {
     /// Why it is right that nobody notices, if the list says so.
     pub fn reason(&self) -> Option<&'static str> {
         let own = self.to_string();
-        let mut groups = SURVIVORS.iter().chain(FP8_PRODUCTS).chain(QUANTIZERS);
+        let mut groups = SURVIVORS.iter().chain(FP8_TENSORS).chain(FP8_BLOCKS).chain(QUANTIZERS);
         let group = groups.find(|group| group.mutants.contains(&own.as_str()));
         group.map(|group| group.reason).or_else(|| survivors_blackwell::reason(&self.site))
     }
