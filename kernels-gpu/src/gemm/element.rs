@@ -186,81 +186,51 @@ multiply!([A: Layout, B: Layout] F16, A, B, 120, m64n240k64_f16, finish_n240);
 multiply!([] E4m3, KMajor, KMajor, 128, m64n256k128_e4m3, finish_n256);
 multiply!([] E5m2, KMajor, KMajor, 128, m64n256k128_e5m2_e4m3, finish_n256);
 
-impl MatrixElement for E4m3 {
-    const DEPTH: u32 = 128;
+/// An FP8 type of left operands, multiplied by these functions, stage by stage.
+macro_rules! fp8_element {
+    ($element:ty, $multiply:ident, $start:ident) => {
+        impl MatrixElement for $element {
+            const DEPTH: u32 = 128;
 
-    #[inline(always)]
-    fn is_plain_kind(kind: Kind) -> bool {
-        !kind.is_f32()
-    }
+            #[inline(always)]
+            fn is_plain_kind(kind: Kind) -> bool {
+                !kind.is_f32()
+            }
 
-    #[inline(always)]
-    fn plain_kind(kind: Kind) -> Kind {
-        kind
-    }
+            #[inline(always)]
+            fn plain_kind(kind: Kind) -> Kind {
+                kind
+            }
+        }
+
+        impl MultiplyStage for $element {
+            #[inline(always)]
+            unsafe fn multiply_stage(
+                d: &mut [f32; 64],
+                a: Descriptor<KMajor>,
+                b: Descriptor<KMajor>,
+                accumulate: bool,
+            ) {
+                // SAFETY: handed to the caller.
+                unsafe { $multiply(d, a, b, accumulate) }
+            }
+
+            #[inline(always)]
+            unsafe fn start_stage(
+                d: &mut [f32; 64],
+                a: Descriptor<KMajor>,
+                b: Descriptor<KMajor>,
+                accumulate: bool,
+            ) {
+                // SAFETY: handed to the caller.
+                unsafe { $start(d, a, b, accumulate) }
+            }
+        }
+    };
 }
 
-impl MultiplyStage for E4m3 {
-    #[inline(always)]
-    unsafe fn multiply_stage(
-        d: &mut [f32; 64],
-        a: Descriptor<KMajor>,
-        b: Descriptor<KMajor>,
-        accumulate: bool,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { m64n128k128_e4m3(d, a, b, accumulate) }
-    }
-
-    #[inline(always)]
-    unsafe fn start_stage(
-        d: &mut [f32; 64],
-        a: Descriptor<KMajor>,
-        b: Descriptor<KMajor>,
-        accumulate: bool,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { start_m64n128k128_e4m3(d, a, b, accumulate) }
-    }
-}
-
-impl MatrixElement for E5m2 {
-    const DEPTH: u32 = 128;
-
-    #[inline(always)]
-    fn is_plain_kind(kind: Kind) -> bool {
-        !kind.is_f32()
-    }
-
-    #[inline(always)]
-    fn plain_kind(kind: Kind) -> Kind {
-        kind
-    }
-}
-
-impl MultiplyStage for E5m2 {
-    #[inline(always)]
-    unsafe fn multiply_stage(
-        d: &mut [f32; 64],
-        a: Descriptor<KMajor>,
-        b: Descriptor<KMajor>,
-        accumulate: bool,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { m64n128k128_e5m2_e4m3(d, a, b, accumulate) }
-    }
-
-    #[inline(always)]
-    unsafe fn start_stage(
-        d: &mut [f32; 64],
-        a: Descriptor<KMajor>,
-        b: Descriptor<KMajor>,
-        accumulate: bool,
-    ) {
-        // SAFETY: handed to the caller.
-        unsafe { start_m64n128k128_e5m2_e4m3(d, a, b, accumulate) }
-    }
-}
+fp8_element!(E4m3, m64n128k128_e4m3, start_m64n128k128_e4m3);
+fp8_element!(E5m2, m64n128k128_e5m2_e4m3, start_m64n128k128_e5m2_e4m3);
 
 /// A run-time element type, an [`ElementType`] as an integer. All threads of a warp have the same,
 /// so its branches do not diverge.

@@ -190,6 +190,12 @@ unsafe fn part<C: Consumer, const COPYING: u32, const MULTIPLYING: u32>(
     }
 }
 
+/// First row of this warp among its warpgroup's 64, as wgmma deals them out.
+#[inline(always)]
+fn warp_row() -> u32 {
+    16 * (thread_index() % WARPGROUP / 32)
+}
+
 /// Stages of a product.
 #[inline(always)]
 fn stages<S: Schedule>(args: &GemmArgs, rows: u32) -> u32 {

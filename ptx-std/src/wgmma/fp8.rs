@@ -126,9 +126,8 @@ macro_rules! fp8_stage_regions {
     ($(#[$doc:meta])* $finished:ident, $started:ident, $shape:literal) => {
         fp8_stage_region!(
             $(#[$doc])*
-            /// Finished.
             ///
-            /// `wgmma.fence`, four `wgmma.mma_async.sync.aligned`, `wgmma.commit_group` and
+            /// Finished: `wgmma.fence`, four `wgmma.mma_async.sync.aligned`, `wgmma.commit_group` and
             /// `wgmma.wait_group 0` (PTX manual, "Asynchronous Warpgroup Level Matrix Instructions:
             /// wgmma.mma_async"), 128 deep in all. With `accumulate` false the first step overwrites D.
             ///
@@ -144,12 +143,16 @@ macro_rules! fp8_stage_regions {
         );
         fp8_stage_region!(
             $(#[$doc])*
-            /// Asynchronously: the same without `wgmma.wait_group`.
+            ///
+            /// Under way: `wgmma.fence`, four `wgmma.mma_async.sync.aligned` and `wgmma.commit_group` (PTX
+            /// manual, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async"), 128 deep in
+            /// all. With `accumulate` false the first step overwrites D.
             ///
             /// # Safety
             ///
-            /// As the finished form, but that the operands stay, and `d` is not touched, until
-            /// [`finish_n128`](super::finish_n128).
+            /// All threads of the warpgroup call it together with the same arguments but `d`; the
+            /// operands are in shared memory, visible to the async proxy. They stay there, and `d` is not
+            /// touched, until [`finish_n128`](super::finish_n128).
             $started, $shape, ""
         );
     };

@@ -25,7 +25,7 @@ use super::super::epilogue::Epilogue;
 use super::super::shape::{ROW_BYTES, WARPGROUP};
 use super::lent;
 use super::ring::Rooms;
-use super::store::warp_row;
+use super::warp_row;
 use crate::abi::{GemmArgs, SM90_D_BOX_ROWS};
 
 /// Bytes of a box.

@@ -31,9 +31,9 @@ use super::super::scheduler::Work;
 use super::super::shape::{
     BLOCK_BYTES, CONSUMER_WARPS, CONSUMERS, ROW_BYTES, TILE_M, TILE_N, WARPGROUP,
 };
-use super::Consumer;
 use super::ring::{Ring, Rooms, STAGE_BYTES};
 use super::schedule::Schedule;
+use super::{Consumer, warp_row};
 use crate::abi::{GemmArgs, SM90_LENT_BOX_ROWS};
 use crate::table::Table;
 
@@ -169,7 +169,7 @@ impl<'a, R: Rooms> Finish<'a, R> {
         [index, lane]: [u32; 2],
         factors: [f32; 2],
     ) -> Self {
-        let line = 16 * (thread_index() % WARPGROUP / 32) + lane / 4;
+        let line = warp_row() + lane / 4;
         let chunk = (lane % 4 / 2) ^ (line % 8);
         let place = box_offset(index, 0) + line * ROW_BYTES + chunk * 16 + lane % 2 * 8;
         let is_odd = !line.is_multiple_of(2);

@@ -6,12 +6,11 @@
 //! the code, for some hundred moves in all.
 
 use ptx_std::sync::warp_barrier;
-use ptx_std::thread::thread_index;
 
 use super::super::element::{Kind, MatrixElement};
 use super::super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row};
-use super::super::shape::WARPGROUP;
 use super::boxes::{BOX_COLUMNS, Boxes, Late, Target, round};
+use super::warp_row;
 
 /// The two rows that a lane has sums of, in the 64 rows of a tile that begin at `first_row`.
 ///
@@ -75,12 +74,6 @@ pub unsafe fn store_plain<E: MatrixElement, const SUMS: usize>(
         target.store_by_threads(boxes, 0, [first_row, right_column], right_step(SUMS));
         Late::nothing()
     }
-}
-
-/// First row of this warp among those of its warpgroup.
-#[inline(always)]
-pub fn warp_row() -> u32 {
-    16 * (thread_index() % WARPGROUP / 32)
 }
 
 /// Stores 128 × 128 sums, 64 rows of them in each half of `sums`, from row `row` and column `column`

@@ -9,7 +9,7 @@
 //! 128 sums and 64 products are what the registers of a thread hold, so there is no product in
 //! flight while it adds; the other warpgroup's fill the tensor core meanwhile. What a tile is stored from
 //! stays in the registers of its sums, and leaves behind the first products of the next one, 64 rows at a
-//! time ([`Late`]). The tensor core needs 256 clocks
+//! time ([`LateTile`]). The tensor core needs 256 clocks
 //! for 64 × 128 × 128 products, in which a warp issues 64 to 150 instructions that add them up.
 //! Registers are that scarce (240) that some values are made [`opaque`], so that nothing is computed
 //! ahead from them, and the thread that copies has 24.
@@ -40,11 +40,11 @@ use crate::gemm::product::FP8_DEPTH;
 use crate::gemm::scales::{Scales, Tensor, Vector, plain_halves};
 use crate::gemm::scheduler::Work;
 use crate::gemm::shape::{TILE_M, TILE_N};
-use crate::gemm::sm90::Consumer;
 use crate::gemm::sm90::boxes::{BOX_COLUMNS, Boxes, Target, round};
 use crate::gemm::sm90::lent::{self, Finish, box_sums};
 use crate::gemm::sm90::ring::{Ring, WideBoxes};
-use crate::gemm::sm90::store::{has_short_road, store_tall, warp_row};
+use crate::gemm::sm90::store::{has_short_road, store_tall};
+use crate::gemm::sm90::{Consumer, warp_row};
 use crate::table::Table;
 
 mod stage;
@@ -187,7 +187,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                     break ring.next_task();
                 };
                 let row = map_row + warp_row();
-                let late = Late { row, column, n: gemm.n, alpha: epilogue.alpha() };
+                let late = LateTile { row, column, n: gemm.n, alpha: epilogue.alpha() };
                 boxes().wait();
                 let next = ring.next_task();
                 let [upper, lower] = &mut sums;
@@ -255,7 +255,7 @@ unsafe fn lend<S: ScaledSchedule, E: MultiplyStage>(
 
 /// A finished tile of BF16 whose sums leave while the next one's first products are made, from the
 /// registers where they are.
-struct Late {
+struct LateTile {
     /// First row of the warp, as the map counts.
     row: u32,
     /// First column.
@@ -265,7 +265,7 @@ struct Late {
     alpha: f32,
 }
 
-impl Late {
+impl LateTile {
     /// Has the upper (0) or lower (1) 64 rows copied to the output. There is no branch in it: the compiler
     /// would make the products that run meanwhile wait for it.
     ///

@@ -15,9 +15,8 @@ use crate::gemm::scales::{
 };
 use crate::gemm::scheduler::Work;
 use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES};
-use crate::gemm::sm90::A_BYTES;
 use crate::gemm::sm90::ring::{Ring, WideBoxes};
-use crate::gemm::sm90::store::warp_row;
+use crate::gemm::sm90::{A_BYTES, warp_row};
 use crate::gemm::task::Task;
 use crate::table::Table;
 
@@ -30,7 +29,7 @@ pub struct Tile<S: ScaledSchedule> {
     pub stages: u32,
     /// Bytes between where a stage's row scales begin and the tile's.
     skew: u32,
-    /// [`Consumer::note`].
+    /// What the warp that copies says of it ([`Consumer::note`](crate::gemm::sm90::Consumer::note)).
     pub note: u32,
     a_scale: SharedScale<S::AScales>,
     b_scale: SharedScale<S::BScales>,
@@ -138,9 +137,13 @@ impl<'a> Lanes<'a> {
     }
 
     /// The scales that all rows and all columns of a stage share.
+    ///
+    /// # Safety
+    ///
+    /// As [`Lanes::next_stage`], once a stage.
     #[inline(always)]
     unsafe fn shared_scales<S: ScaledSchedule>(&self, tile: &mut Tile<S>) -> [f32; 2] {
-        // SAFETY: handed to the caller, who takes them once for each stage.
+        // SAFETY: handed to the caller.
         unsafe {
             [
                 tile.a_scale.take(&self.args.a_scales, self.one),
@@ -149,11 +152,12 @@ impl<'a> Lanes<'a> {
         }
     }
 
+    /// The stage that the ring is at.
     #[inline(always)]
     fn stage<S: ScaledSchedule>(
         &self,
         ring: &Ring<WideBoxes>,
-        tile: &mut Tile<S>,
+        tile: &Tile<S>,
         scales: [f32; 2],
     ) -> Stage<'_> {
         Stage {
@@ -168,9 +172,13 @@ impl<'a> Lanes<'a> {
 
     /// Gives a stage back, of which this warp has read all. Products have been read when the wait for
     /// them is over; scales are read by every lane for itself.
+    ///
+    /// # Safety
+    ///
+    /// As [`consume`](super::consume), once a stage.
     #[inline(always)]
     pub unsafe fn give_back<S: ScaledSchedule>(&self, empty: Barrier) {
-        // SAFETY: the whole warp comes here, once a stage. No branch parts its lanes.
+        // SAFETY: handed to the caller. No branch parts the lanes.
         unsafe {
             if S::AScales::VECTOR || S::BScales::VECTOR {
                 warp_barrier();
