@@ -152,6 +152,8 @@ pub const FP8_BLOCKS: &[Survivors] = &[
             "gemm_fp8_block_mixed: line 31752 of `gemm_fp8_reduction_vector_square_e5m2`: without `bar.warp.sync`",
             "gemm_fp8_block_mixed: line 32323 of `gemm_fp8_rows_square_vector_e4m3`: without `bar.warp.sync`",
             "gemm_fp8_block_mixed: line 38773 of `gemm_fp8_rows_square_vector_e5m2`: without `bar.warp.sync`",
+            "gemm_fp8_block_mixed: line 45236 of `gemm_fp8_rows_vector_vector_e4m3`: without `bar.warp.sync`",
+            "gemm_fp8_block_mixed: line 51958 of `gemm_fp8_rows_vector_vector_e5m2`: without `bar.warp.sync`",
         ],
     },
     Survivors {
