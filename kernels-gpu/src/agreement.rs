@@ -111,13 +111,13 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && k == products::DEPTH
         }
         Role::GemmFp8(Fp8Gemm { scaling: Scaling { a, b, accumulation }, .. }) => {
-            let has_vectors = matches!(a, Blocks::Vector) || matches!(b, Blocks::Vector);
+            let has_scales = !matches!((a, b), (Blocks::Tensor, Blocks::Tensor));
             threads == shape::WARPGROUP * (1 + shape::CONSUMERS)
                 && shared
                     >= match accumulation {
                         Accumulation::Fast => DeepRing::SHARED_BYTES,
-                        Accumulation::Promoted if has_vectors => WideBoxes::SCALED_SHARED_BYTES,
-                        Accumulation::Promoted => WideBoxes::SHARED_BYTES,
+                        Accumulation::Promoted if has_scales => WideBoxes::SCALED_SHARED_BYTES,
+                        Accumulation::Promoted => DeepRing::SHARED_BYTES,
                     }
                 && m == shape::TILE_M
                 && n == shape::TILE_N

@@ -376,18 +376,18 @@ macro_rules! variants {
             "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_fast_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_fast::<Reduction<Tensor, Tensor>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Fast),
                 threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
-            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Tensor, Tensor>, E4m3>,
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted_tensor::<Rows<Tensor, Tensor>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
-            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Tensor, Tensor>, E5m2>,
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_rows_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted_tensor::<Rows<Tensor, Tensor>, E5m2>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
-            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Tensor, Tensor>, E4m3>,
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted_tensor::<Reduction<Tensor, Tensor>, E4m3>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E4m3, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
-            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Reduction<Tensor, Tensor>, E5m2>,
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
+            "module-gemm-fp8-tensor" "gemm_fp8_tensor" gemm_fp8_reduction_tensor_e5m2(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted_tensor::<Reduction<Tensor, Tensor>, E5m2>,
                 role: fp8_gemm(Ragged::Reduction, ElementType::E5m2, [Blocks::Tensor, Blocks::Tensor], Accumulation::Promoted),
-                threads: 384, cluster: 1, shared: 213_248, tile: (128, 256, 128);
+                threads: 384, cluster: 1, shared: 229_632, tile: (128, 256, 128);
 
             "module-gemm-fp8-block" "gemm_fp8_block" gemm_fp8_rows_vector_square_e4m3(ScaledGemmArgs) = $crate::gemm::sm90::fp8::run_promoted::<Rows<Vector, Square>, E4m3>,
                 role: fp8_gemm(Ragged::Rows, ElementType::E4m3, [Blocks::Vector, Blocks::Square], Accumulation::Promoted),

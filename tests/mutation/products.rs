@@ -137,6 +137,9 @@ fn arranged(base: ProductCase) -> Vec<ProductCase> {
         // The last columns end in the first box of a row, and in the second.
         all.extend([272, 368].map(|columns| sized(discrete, [0, 144, columns])));
     } else {
+        // The same of whole tiles, of one stage and of several; below them, rows that copies store in part.
+        let several = rows(&[300, 228]);
+        all.extend([16, 272].map(|features| sized(several, [features, 0, 272])));
         let dgrad = ProductCase { pass: Pass::Dgrad, ..rows(&[129, 0, 65]) };
         all.push(sized(dgrad, [272, 0, 144]));
     }

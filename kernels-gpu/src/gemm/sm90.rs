@@ -13,8 +13,8 @@
 //! The warp that copies also walks the tiles ([`Turns`], [`Scheduler`]) and says with the first stage of
 //! each which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
 //! ([`boxes`]), so that they are stored while the next tile is multiplied; FP32 gradients of weights,
-//! and what they are added to, go through stages that are lent for it ([`lent`]). Where sums are
-//! promoted the ring has three stages, which leaves room for more boxes ([`ring`]).
+//! and what they are added to, go through stages that are lent for it ([`lent`]). Where stages bring
+//! scales the ring has three of them ([`ring`]).
 //!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
 //! in the descriptors that name them. That difference is the trait `Schedule`; everything else is

@@ -36,7 +36,7 @@ use crate::abi::scaled::ScaledGemmArgs;
 
 mod promote;
 
-use self::promote::Tall;
+use self::promote::{Deep, Tall};
 
 /// A schedule of operands with scales.
 pub trait ScaledSchedule: Schedule<A = KMajor, B = KMajor> + Scaled {}
@@ -155,8 +155,8 @@ where
 /// # Safety
 ///
 /// As [`run`](super::run), with [`SCALED_SHARED_BYTES`](super::ring::Rooms::SCALED_SHARED_BYTES) of dynamic
-/// shared memory where a stage brings scales; `args_address` is the address of the whole argument.
-/// The weights have one map, and their scales, too.
+/// shared memory; `args_address` is the address of the whole argument. The weights have one map, and
+/// their scales, too.
 #[inline(always)]
 pub unsafe fn run_promoted<S: ScaledSchedule, E: MultiplyStage>(
     args: &ScaledGemmArgs,
@@ -164,4 +164,20 @@ pub unsafe fn run_promoted<S: ScaledSchedule, E: MultiplyStage>(
 ) {
     // SAFETY: handed to the caller.
     unsafe { part::<Tall<S, E>, 24, 240>(args, args_address) }
+}
+
+/// [`run_promoted`] where stages bring no scales, which leaves room for a fourth one.
+///
+/// # Safety
+///
+/// As [`run`](super::run); `args_address` is the address of the whole argument. The weights have one
+/// map.
+#[inline(always)]
+pub unsafe fn run_promoted_tensor<S, E>(args: &ScaledGemmArgs, args_address: u64)
+where
+    S: ScaledSchedule<AScales = Tensor, BScales = Tensor>,
+    E: MultiplyStage,
+{
+    // SAFETY: handed to the caller.
+    unsafe { part::<Deep<S, E>, 24, 240>(args, args_address) }
 }

@@ -34,8 +34,7 @@ pub trait Rooms {
     const SCALED_SHARED_BYTES: u32 = Self::SCALES + Self::STAGES * SCALE_BYTES;
 }
 
-/// Where sums stay in the tensor core until a tile is done: boxes for half of a tile, since the other
-/// half leaves late.
+/// Where stages bring no scales: boxes for half of a tile, since the halves leave one after the other.
 pub struct DeepRing;
 
 impl Rooms for DeepRing {
@@ -43,7 +42,7 @@ impl Rooms for DeepRing {
     const BOXES: u32 = 2;
 }
 
-/// Where sums are promoted, which leaves no registers for half of a tile: boxes for all of it.
+/// Where stages bring scales, for which four stages leave no room: boxes for all of a tile.
 pub struct WideBoxes;
 
 impl Rooms for WideBoxes {

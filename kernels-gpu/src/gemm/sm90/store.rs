@@ -10,6 +10,7 @@ use ptx_std::sync::warp_barrier;
 use super::super::element::{Kind, MatrixElement};
 use super::super::epilogue::{CHUNK, Chunk, Epilogue, Former, Row};
 use super::boxes::{BOX_COLUMNS, Boxes, Late, Target, round};
+use super::ring::Rooms;
 use super::warp_row;
 
 /// The two rows that a lane has sums of, in the 64 rows of a tile that begin at `first_row`.
@@ -84,7 +85,7 @@ pub unsafe fn store_plain<E: MatrixElement, const SUMS: usize>(
 /// The whole warp calls it together; the elements belong to its lanes as the fragment layout of
 /// wgmma says, as far as they are inside the output, which has `live_rows`.
 #[inline(always)]
-pub unsafe fn store_tall<E: MatrixElement>(
+pub unsafe fn store_tall<E: MatrixElement, R: Rooms>(
     boxes: Boxes,
     target: &Target<'_>,
     epilogue: &Epilogue,
@@ -102,12 +103,20 @@ pub unsafe fn store_tall<E: MatrixElement>(
             boxes.wait();
             boxes.write(0, &round(kind, alphas, above, 0));
             boxes.write(1, &round(kind, alphas, above, 8));
-            boxes.write(2, &round(kind, alphas, below, 0));
-            boxes.write(3, &round(kind, alphas, below, 8));
+            let lower = 2 % R::BOXES;
+            if lower == 0 {
+                boxes.show();
+                target.store(boxes, 0, [row + warp_row(), column], BOX_COLUMNS);
+                boxes.wait(); // for the threads' loads, too
+            }
+            boxes.write(lower, &round(kind, alphas, below, 0));
+            boxes.write(lower + 1, &round(kind, alphas, below, 8));
             boxes.show();
             let row = row + warp_row();
-            target.store(boxes, 0, [row, column], BOX_COLUMNS);
-            target.store(boxes, 2, [row + 64, column], BOX_COLUMNS);
+            if lower != 0 {
+                target.store(boxes, 0, [row, column], BOX_COLUMNS);
+            }
+            target.store(boxes, lower, [row + 64, column], BOX_COLUMNS);
         } else {
             store_tall_chunks(epilogue, lane, [row, column], live_rows, sums);
         }

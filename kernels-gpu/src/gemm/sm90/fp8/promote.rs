@@ -9,10 +9,10 @@
 //! 128 sums and 64 products are what the registers of a thread hold, so there is no product in
 //! flight while it adds; the other warpgroup's fill the tensor core meanwhile. What a tile is stored from
 //! stays in the registers of its sums, and leaves behind the first products of the next one, 64 rows at a
-//! time ([`LateTile`]). The tensor core needs 256 clocks
-//! for 64 × 128 × 128 products, in which a warp issues 64 to 150 instructions that add them up.
-//! Registers are that scarce (240) that some values are made [`opaque`], so that nothing is computed
-//! ahead from them, and the thread that copies has 24.
+//! time ([`LateTile`]); where stages bring no scales, the upper rows leave behind its own last ones
+//! ([`deep`]). The tensor core needs 256 clocks for 64 × 128 × 128 products, in which a warp issues 64 to
+//! 150 instructions that add them up. Registers are that scarce (240) that some values are made
+//! [`opaque`], so that nothing is computed ahead from them, and the thread that copies has 24.
 //!
 //! Aligned vectors of the right operand ([`Aligned`](crate::gemm::scales::Aligned)) have a scale that is
 //! the column's, so it is left for the end of the tile, and where no column has factors the stages are
@@ -42,19 +42,22 @@ use crate::gemm::scheduler::Work;
 use crate::gemm::shape::{TILE_M, TILE_N};
 use crate::gemm::sm90::boxes::{BOX_COLUMNS, Boxes, Target, round};
 use crate::gemm::sm90::lent::{self, Finish, box_sums};
-use crate::gemm::sm90::ring::{Ring, WideBoxes};
+use crate::gemm::sm90::ring::{Ring, Rooms, WideBoxes};
 use crate::gemm::sm90::store::{has_short_road, store_tall};
 use crate::gemm::sm90::{Consumer, warp_row};
 use crate::table::Table;
 
+mod deep;
 mod stage;
+
+pub use self::deep::Deep;
 
 /// Columns of a warpgroup.
 const COLUMNS: u32 = 128;
 
 const _: () = assert!(2 * COLUMNS == TILE_N, "two warpgroups share a tile");
 
-/// The left or right 128 columns of a tile for each warpgroup.
+/// The left or right 128 columns of a tile for each warpgroup, whose stages bring scales.
 pub struct Tall<S, E>(PhantomData<(S, E)>);
 
 impl<S: ScaledSchedule, E: MultiplyStage> Consumer for Tall<S, E> {
@@ -89,8 +92,14 @@ impl<S: ScaledSchedule, E: MultiplyStage> Consumer for Tall<S, E> {
 
     #[inline(always)]
     fn lent_box(warpgroup: u32, index: u32) -> [u32; 2] {
-        [64 * (index % 2), COLUMNS * warpgroup + lent::BOX_COLUMNS * (index / 2)]
+        lent_box(warpgroup, index)
     }
+}
+
+/// First row and column, from the tile's on, of a warpgroup's box of FP32 sums.
+#[inline(always)]
+fn lent_box(warpgroup: u32, index: u32) -> [u32; 2] {
+    [64 * (index % 2), COLUMNS * warpgroup + lent::BOX_COLUMNS * (index / 2)]
 }
 
 /// Multiplies what comes through the ring; see [`Consumer::consume`].
@@ -160,7 +169,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 if S::RAGGED_REDUCTION && gemm.lends_stages != 0 {
                     let factors = [table.alpha(work.group), table.beta(work.group)];
                     let place = [index, opaque(lane)];
-                    lend::<S, E>(&mut ring, opaque_u64(d_map), work, place, factors, &sums);
+                    lend::<Tall<S, E>>(&mut ring, opaque_u64(d_map), work, place, factors, &sums);
                     break ring.next_task();
                 }
                 if column >= gemm.n {
@@ -169,11 +178,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 // What is computed from these is not computed ahead, and what the table says is not
                 // kept while the products need all registers.
                 let (d_map, group) = (opaque_u64(d_map), opaque(work.group));
-                let (map_row, live_rows) = if S::RAGGED_REDUCTION {
-                    (group * gemm.m, gemm.m)
-                } else {
-                    table.tokens(group)
-                };
+                let (map_row, live_rows) = rows_of::<S>(gemm, table, group);
                 let epilogue = Epilogue::new(gemm, table, group, S::KNOWN);
                 let target = Target::new(gemm, d_map, map_row, &epilogue, live_rows);
                 let copied = if has_short_road::<E>(&epilogue) && epilogue.kind().is_bf16() {
@@ -183,7 +188,15 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 };
                 let Some(map_row) = copied else {
                     let place = [opaque(work.row), opaque(column)];
-                    store_tall::<E>(boxes(), &target, &epilogue, lane, place, live_rows, sums);
+                    store_tall::<E, WideBoxes>(
+                        boxes(),
+                        &target,
+                        &epilogue,
+                        lane,
+                        place,
+                        live_rows,
+                        sums,
+                    );
                     break ring.next_task();
                 };
                 let row = map_row + warp_row();
@@ -192,8 +205,8 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 let next = ring.next_task();
                 let [upper, lower] = &mut sums;
                 if next.is_end() || S::RAGGED_REDUCTION && next.stages == 0 {
-                    late.leave::<0>(boxes(), d_map, upper);
-                    late.leave::<1>(boxes(), d_map, lower);
+                    late.leave::<WideBoxes, 0>(boxes(), d_map, upper);
+                    late.leave::<WideBoxes, 1>(boxes(), d_map, lower);
                     break next;
                 }
 
@@ -201,12 +214,12 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 tile = Tile::<S>::begin(args, table, &next, index);
                 let stage = lanes.first_stage(&ring, &mut tile);
                 stage.start::<E, 0>(&mut products);
-                late.leave::<0>(boxes(), d_map, upper);
+                late.leave::<WideBoxes, 0>(boxes(), d_map, upper);
                 *upper = core::mem::zeroed();
                 finish_n128(&mut products);
                 stage.add::<S, 0>(upper, &products);
                 stage.start::<E, 1>(&mut products);
-                late.leave::<1>(boxes(), d_map, lower);
+                late.leave::<WideBoxes, 1>(boxes(), d_map, lower);
                 *lower = core::mem::zeroed();
                 finish_n128(&mut products);
                 stage.add::<S, 1>(lower, &products);
@@ -218,14 +231,29 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
     }
 }
 
+/// Where a group's rows begin in the map of the output, and how many it has.
+///
+/// # Safety
+///
+/// The group is one of the table's.
+#[inline(always)]
+unsafe fn rows_of<S: ScaledSchedule>(gemm: &GemmArgs, table: &Table, group: u32) -> (u32, u32) {
+    if S::RAGGED_REDUCTION {
+        (group * gemm.m, gemm.m)
+    } else {
+        // SAFETY: handed to the caller.
+        unsafe { table.tokens(group) }
+    }
+}
+
 /// Stores FP32 sums through the stages that the warp that copies lends.
 ///
 /// # Safety
 ///
 /// As [`Finish`].
 #[inline(always)]
-unsafe fn lend<S: ScaledSchedule, E: MultiplyStage>(
-    ring: &mut Ring<WideBoxes>,
+unsafe fn lend<C: Consumer>(
+    ring: &mut Ring<C::Rooms>,
     d_map: u64,
     work: Work,
     place: [u32; 2],
@@ -236,17 +264,9 @@ unsafe fn lend<S: ScaledSchedule, E: MultiplyStage>(
     // SAFETY: handed to the caller.
     unsafe {
         let mut finish = Finish::new(ring, d_map, work, place, factors);
-        finish.stage::<Tall<S, E>, 0, 3>([
-            box_sums(above, 0),
-            box_sums(below, 0),
-            box_sums(above, 4),
-        ]);
-        finish.stage::<Tall<S, E>, 1, 3>([
-            box_sums(below, 4),
-            box_sums(above, 8),
-            box_sums(below, 8),
-        ]);
-        finish.stage::<Tall<S, E>, 2, 2>([box_sums(above, 12), box_sums(below, 12)]);
+        finish.stage::<C, 0, 3>([box_sums(above, 0), box_sums(below, 0), box_sums(above, 4)]);
+        finish.stage::<C, 1, 3>([box_sums(below, 4), box_sums(above, 8), box_sums(below, 8)]);
+        finish.stage::<C, 2, 2>([box_sums(above, 12), box_sums(below, 12)]);
         let last = finish.last();
         wait_group_read::<0>();
         lent::give_back(last);
@@ -266,6 +286,13 @@ struct LateTile {
 }
 
 impl LateTile {
+    /// The same, with a factor that the compiler knows from here on: so it does not multiply sums before the
+    /// products that run meanwhile have been asked for.
+    #[inline(always)]
+    fn known_late(&self) -> Self {
+        Self { alpha: f32::from_bits(opaque(self.alpha.to_bits())), ..*self }
+    }
+
     /// Has the upper (0) or lower (1) 64 rows copied to the output. There is no branch in it: the compiler
     /// would make the products that run meanwhile wait for it.
     ///
@@ -274,15 +301,16 @@ impl LateTile {
     /// As [`Boxes::new`], once [`Boxes::wait`] has been called for the tile; `map` is as in
     /// [`Boxes::copy`].
     #[inline(always)]
-    unsafe fn leave<const HALF: u32>(&self, boxes: Boxes, map: u64, sums: &[f32; 64]) {
+    unsafe fn leave<R: Rooms, const HALF: u32>(&self, boxes: Boxes, map: u64, sums: &[f32; 64]) {
         let &Self { row, column, n, alpha } = self;
         let kind = Kind(Kind::BF16);
         // SAFETY: handed to the caller.
         unsafe {
-            boxes.write(2 * HALF, &round(kind, [alpha; 2], sums, 0));
-            boxes.write(2 * HALF + 1, &round(kind, [alpha; 2], sums, 8));
+            let first = 2 * HALF % R::BOXES;
+            boxes.write(first, &round(kind, [alpha; 2], sums, 0));
+            boxes.write(first + 1, &round(kind, [alpha; 2], sums, 8));
             boxes.show();
-            boxes.copy(2 * HALF, map, [row + 64 * HALF, column], BOX_COLUMNS, n);
+            boxes.copy(first, map, [row + 64 * HALF, column], BOX_COLUMNS, n);
         }
     }
 }

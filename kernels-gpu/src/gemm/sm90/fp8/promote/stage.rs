@@ -15,7 +15,7 @@ use crate::gemm::scales::{
 };
 use crate::gemm::scheduler::Work;
 use crate::gemm::shape::{BLOCK_BYTES, ROW_BYTES};
-use crate::gemm::sm90::ring::{Ring, WideBoxes};
+use crate::gemm::sm90::ring::{Ring, Rooms};
 use crate::gemm::sm90::{A_BYTES, warp_row};
 use crate::gemm::task::Task;
 use crate::table::Table;
@@ -71,7 +71,7 @@ impl<S: ScaledSchedule> Tile<S> {
 
     /// Goes on to the next stage, behind the products: decided before them, it would be a branch.
     #[inline(always)]
-    pub fn go_on(&mut self, ring: &mut Ring<WideBoxes>) {
+    pub fn go_on<R: Rooms>(&mut self, ring: &mut Ring<R>) {
         ring.advance();
         self.stages -= 1;
     }
@@ -107,9 +107,9 @@ impl<'a> Lanes<'a> {
     ///
     /// As [`consume`](super::consume); the tile has a stage left.
     #[inline(always)]
-    pub unsafe fn next_stage<S: ScaledSchedule>(
+    pub unsafe fn next_stage<S: ScaledSchedule, R: Rooms>(
         &self,
-        ring: &Ring<WideBoxes>,
+        ring: &Ring<R>,
         tile: &mut Tile<S>,
     ) -> Stage<'_> {
         // SAFETY: handed to the caller. The scales come while the products are made.
@@ -126,9 +126,9 @@ impl<'a> Lanes<'a> {
     ///
     /// As [`Lanes::next_stage`].
     #[inline(always)]
-    pub unsafe fn first_stage<S: ScaledSchedule>(
+    pub unsafe fn first_stage<S: ScaledSchedule, R: Rooms>(
         &self,
-        ring: &Ring<WideBoxes>,
+        ring: &Ring<R>,
         tile: &mut Tile<S>,
     ) -> Stage<'_> {
         // SAFETY: handed to the caller.
@@ -154,9 +154,9 @@ impl<'a> Lanes<'a> {
 
     /// The stage that the ring is at.
     #[inline(always)]
-    fn stage<S: ScaledSchedule>(
+    fn stage<S: ScaledSchedule, R: Rooms>(
         &self,
-        ring: &Ring<WideBoxes>,
+        ring: &Ring<R>,
         tile: &Tile<S>,
         scales: [f32; 2],
     ) -> Stage<'_> {
