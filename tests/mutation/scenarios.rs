@@ -229,6 +229,12 @@ fn sixteen(role: Role, pass: Pass, operands: ElementType) -> Vec<Scenario> {
         let (output, factors) = (F32, Factors::Accumulate);
         cases.push(Case { output, factors, ..case(Wgrad, input, &[130, 70], 520, 264) });
     }
+    if let (Role::GemmSm90(..), Pass::Fprop | Pass::Dgrad) = (role, pass) {
+        // So many stages that copies hold back.
+        let long = |operation, k, n| case(operation, input, &[130, 0, 3], k, n);
+        let is_fprop = pass == Pass::Fprop;
+        cases.push(if is_fprop { long(Fprop, 3080, 264) } else { long(Dgrad, 264, 3080) });
+    }
     if let (Role::GemmSm90(Sm90Gemm { narrow, .. }), Pass::Fprop) = (role, pass) {
         let kernel = if narrow { KernelChoice::Narrow } else { KernelChoice::Block };
         cases = cases.into_iter().map(|case| Case { kernel, ..case }).collect();

@@ -404,12 +404,46 @@ fn cases_of_whole_blocks() -> impl Iterator<Item = Case> {
     })
 }
 
+/// Products of 49 stages, listed rather than drawn: Hopper's copies hold back in long ones. Its kernels of
+/// fprop with tiles of 256 columns and of 240, and of dgrad.
+fn cases_of_long_products() -> impl Iterator<Item = Case> {
+    use DType::{Bf16, F16};
+    use Operation::{Dgrad, Fprop};
+    const REDUCTION: usize = 3080;
+    let products = [
+        (Fprop, Bf16, [REDUCTION, 256]),
+        (Fprop, F16, [REDUCTION, 256]),
+        (Fprop, Bf16, [REDUCTION, 240]),
+        (Fprop, F16, [REDUCTION, 240]),
+        (Dgrad, Bf16, [264, REDUCTION]),
+        (Dgrad, F16, [264, REDUCTION]),
+    ];
+    products.into_iter().map(|(operation, input, [in_features, out_features])| Case {
+        operation,
+        input,
+        output: input,
+        rows: RowPattern::Listed(&[130, 0, 70]),
+        tail: 1,
+        in_features,
+        out_features,
+        layout: Layout::Packed,
+        bias: BiasCase::None,
+        factors: Factors::Plain,
+        splits: SplitSource::DeviceI64,
+        kernel: KernelChoice::Auto,
+        layer: LayerUse::PLAIN,
+    })
+}
+
+fn listed() -> impl Iterator<Item = Case> {
+    cases_of_whole_blocks().chain(cases_of_long_products())
+}
+
 /// A selection in which every two values of different axes meet, for operations and for layers,
-/// buffers without rows, and gradients of whole blocks of features.
+/// buffers without rows, gradients of whole blocks of features, and long products.
 pub fn selected_cases() -> Vec<Case> {
     let cases = pairwise::select(&AXES, SEED).into_iter().map(|values| case(&values));
-    let listed = cases_without_rows().chain(layer_cases::selected()).chain(cases_of_whole_blocks());
-    unique(cases.chain(listed))
+    unique(cases.chain(cases_without_rows()).chain(layer_cases::selected()).chain(listed()))
 }
 
 /// Every combination of operation, types, rows, features and kernel, and every combination of what
@@ -418,7 +452,7 @@ pub fn selected_cases() -> Vec<Case> {
 pub fn all_cases() -> Vec<Case> {
     let cases = crossed(&AXES, &CROSSED).into_iter().map(|values| case(&values));
     let layers = layer_cases::crossed_completely();
-    unique(cases.chain(cases_without_rows()).chain(layers).chain(cases_of_whole_blocks()))
+    unique(cases.chain(cases_without_rows()).chain(layers).chain(listed()))
 }
 
 /// Every combination of the values of `complete` axes; the values of the others are drawn.

@@ -230,6 +230,7 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
             let (token, tokens) = table.tokens(work.group);
             let first = if S::PADDED { table.padded_offset(work.group) as u32 } else { token };
             let stages = stages::<S>(args, tokens);
+            let holds_back = S::HELD_BACK_FROM.is_some_and(|from| stages >= from);
             let note = C::note(all_args, &work, first, stages);
             let (b_map, b_group) = if S::ONE_MAP || args.b_maps == 0 {
                 (args_address + B_MAP, work.group)
@@ -251,7 +252,8 @@ unsafe fn produce<C: Consumer<Schedule = S>, S: Schedule>(
                 let mut stage = 0;
                 while stage != stages {
                     next.ask(table, stage, stages);
-                    ring.empty().wait(ring.parity);
+                    let (empty, parity) = ring.free(holds_back);
+                    empty.wait(parity);
                     ring.full().arrive_expect(S::STAGE_BYTES);
                     S::copy(&Copies {
                         stage: ring.stage(),

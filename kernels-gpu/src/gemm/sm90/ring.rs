@@ -131,6 +131,17 @@ impl<R: Rooms> Ring<R> {
         Barrier { address: self.full().address + R::STAGES * Barrier::BYTES }
     }
 
+    /// The barrier that says that all have finished with the stage, and the parity to wait for; or those of
+    /// the stage `behind` it, with which they finish later.
+    #[inline(always)]
+    pub fn free(&self, behind: bool) -> (Barrier, u32) {
+        let mut stage = Self { ..*self };
+        if behind {
+            stage.advance();
+        }
+        (stage.empty(), stage.parity)
+    }
+
     /// Goes on to the next stage.
     #[inline(always)]
     pub fn advance(&mut self) {

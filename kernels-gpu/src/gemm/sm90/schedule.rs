@@ -40,6 +40,13 @@ pub struct Copies {
     pub has_feature_blocks: bool,
 }
 
+/// [`Schedule::HELD_BACK_FROM`] of tokens multiplied by weights of 16 bits, by measurement (`docs/performance.md`).
+///
+/// Blocks that multiply the same weights go through the reduction together; the farther a ring lets them
+/// drift apart, the more goes through L2 and from memory, which costs power, and so clocks. Short products
+/// need all that is ahead.
+const LONG: u32 = 48;
+
 /// How the operands of a pass lie, in memory and in a stage.
 pub trait Schedule: Product {
     /// Layout of the left operand in a stage.
@@ -57,6 +64,9 @@ pub trait Schedule: Product {
     const ONE_MAP: bool = false;
     /// Reduction indices of a stage.
     const DEPTH: u32 = DEPTH;
+    /// Stages from which on the copies of a product hold back: they leave a stage of the ring free, where
+    /// others are ahead as far as the ring is deep.
+    const HELD_BACK_FROM: Option<u32> = None;
     /// Bytes that the copies of a stage bring.
     const STAGE_BYTES: u32 = STAGE_BYTES;
 
@@ -86,6 +96,7 @@ impl Schedule for Fprop {
     type A = KMajor;
     type B = KMajor;
     const RAGGED_REDUCTION: bool = false;
+    const HELD_BACK_FROM: Option<u32> = Some(LONG);
 
     #[inline(always)]
     unsafe fn copy(c: &Copies) {
@@ -111,6 +122,7 @@ impl Schedule for Dgrad {
     type A = KMajor;
     type B = MnMajor;
     const RAGGED_REDUCTION: bool = false;
+    const HELD_BACK_FROM: Option<u32> = Some(LONG);
 
     #[inline(always)]
     unsafe fn copy(c: &Copies) {
