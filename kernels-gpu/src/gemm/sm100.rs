@@ -16,7 +16,7 @@
 //!
 //! The warp that copies also walks the tiles ([`Scheduler`]) and tells the others ([`Task`]).
 //! Warp 2 allocates the tensor memory. What becomes of a sum is [`epilogue`](super::epilogue)'s and
-//! [`staging`](super::staging)'s, as on Hopper: the loads give each thread the elements that wgmma
+//! [`staging`]'s, as on Hopper: the loads give each thread the elements that wgmma
 //! gives it.
 //!
 //! The boxes of the passes are those of [`sm90`](super::sm90), but that no box has more than 128

@@ -40,7 +40,8 @@ pub struct Copies {
     pub has_feature_blocks: bool,
 }
 
-/// [`Schedule::HELD_BACK_FROM`] of tokens multiplied by weights of 16 bits, by measurement (`docs/performance.md`).
+/// [`Schedule::HELD_BACK_FROM`] of tokens multiplied by weights of 16 bits, by measurement
+/// (`docs/performance.md`).
 ///
 /// Blocks that multiply the same weights go through the reduction together; the farther a ring lets them
 /// drift apart, the more goes through L2 and from memory, which costs power, and so clocks. Short products
