@@ -346,6 +346,23 @@ fn case(values: &[usize]) -> Case {
     .normalised()
 }
 
+/// A case that asks for nothing special; what is listed varies it.
+const PLAIN: Case = Case {
+    operation: Operation::Fprop,
+    input: DType::Bf16,
+    output: DType::Bf16,
+    rows: RowPattern::AllEmpty,
+    tail: 0,
+    in_features: 64,
+    out_features: 24,
+    layout: Layout::Packed,
+    bias: BiasCase::None,
+    factors: Factors::Plain,
+    splits: SplitSource::DeviceI64,
+    kernel: KernelChoice::Auto,
+    layer: LayerUse::PLAIN,
+};
+
 /// Buffers without rows, listed rather than drawn. Nothing is multiplied, and yet outputs with a
 /// part per expert are written: zeros, or beta times what they held.
 fn cases_without_rows() -> impl Iterator<Item = Case> {
@@ -359,22 +376,8 @@ fn cases_without_rows() -> impl Iterator<Item = Case> {
     });
     operations.flat_map(move |operation| {
         axes.clone().map(move |(layout, factors, splits)| {
-            Case {
-                operation,
-                input: DType::Bf16,
-                output: DType::Bf16,
-                rows: RowPattern::AllEmpty,
-                tail: 0,
-                in_features: 64,
-                out_features: 24,
-                layout,
-                bias: BiasCase::RowScaled,
-                factors,
-                splits,
-                kernel: KernelChoice::Auto,
-                layer: LayerUse::PLAIN,
-            }
-            .normalised()
+            Case { operation, layout, bias: BiasCase::RowScaled, factors, splits, ..PLAIN }
+                .normalised()
         })
     })
 }
@@ -394,12 +397,7 @@ fn cases_of_whole_blocks() -> impl Iterator<Item = Case> {
             tail,
             in_features,
             out_features,
-            layout: Layout::Packed,
-            bias: BiasCase::None,
-            factors: Factors::Plain,
-            splits: SplitSource::DeviceI64,
-            kernel: KernelChoice::Auto,
-            layer: LayerUse::PLAIN,
+            ..PLAIN
         })
     })
 }
@@ -413,8 +411,8 @@ fn cases_of_long_products() -> impl Iterator<Item = Case> {
     let products = [
         (Fprop, Bf16, [REDUCTION, 256]),
         (Fprop, F16, [REDUCTION, 256]),
-        (Fprop, Bf16, [REDUCTION, 240]),
-        (Fprop, F16, [REDUCTION, 240]),
+        (Fprop, Bf16, [REDUCTION, 480]),
+        (Fprop, F16, [REDUCTION, 480]),
         (Dgrad, Bf16, [264, REDUCTION]),
         (Dgrad, F16, [264, REDUCTION]),
     ];
@@ -426,24 +424,20 @@ fn cases_of_long_products() -> impl Iterator<Item = Case> {
         tail: 1,
         in_features,
         out_features,
-        layout: Layout::Packed,
-        bias: BiasCase::None,
-        factors: Factors::Plain,
-        splits: SplitSource::DeviceI64,
-        kernel: KernelChoice::Auto,
-        layer: LayerUse::PLAIN,
+        ..PLAIN
     })
 }
 
+/// What is listed, of operations.
 fn listed() -> impl Iterator<Item = Case> {
-    cases_of_whole_blocks().chain(cases_of_long_products())
+    cases_without_rows().chain(cases_of_whole_blocks()).chain(cases_of_long_products())
 }
 
 /// A selection in which every two values of different axes meet, for operations and for layers,
 /// buffers without rows, gradients of whole blocks of features, and long products.
 pub fn selected_cases() -> Vec<Case> {
     let cases = pairwise::select(&AXES, SEED).into_iter().map(|values| case(&values));
-    unique(cases.chain(cases_without_rows()).chain(layer_cases::selected()).chain(listed()))
+    unique(cases.chain(layer_cases::selected()).chain(listed()))
 }
 
 /// Every combination of operation, types, rows, features and kernel, and every combination of what
@@ -452,7 +446,7 @@ pub fn selected_cases() -> Vec<Case> {
 pub fn all_cases() -> Vec<Case> {
     let cases = crossed(&AXES, &CROSSED).into_iter().map(|values| case(&values));
     let layers = layer_cases::crossed_completely();
-    unique(cases.chain(cases_without_rows()).chain(layers).chain(listed()))
+    unique(cases.chain(layers).chain(listed()))
 }
 
 /// Every combination of the values of `complete` axes; the values of the others are drawn.
@@ -479,6 +473,9 @@ fn unique(cases: impl Iterator<Item = Case>) -> Vec<Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{BiasKind, GemmProblem, GpuTarget, Pass, Plan, Target};
+    use grouped_linear_kernels::abi::ElementType;
+    use grouped_linear_kernels::variants::{Role, Sm90Gemm};
 
     #[test]
     fn buffers_without_rows_are_never_left_to_chance() {
@@ -502,6 +499,34 @@ mod tests {
                 assert!(has(Operation::Layer, layout, Factors::Plain), "{layout:?}");
             }
         }
+    }
+
+    /// Those of Hopper that hold back, in either type: wide and narrow tiles of fprop, and dgrad.
+    #[test]
+    fn long_products_reach_each_kernel_of_16_bits() -> crate::Result<()> {
+        let gpu = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
+        let role = |case: Case| {
+            let problem = GemmProblem {
+                pass: if case.operation == Operation::Fprop { Pass::Fprop } else { Pass::Dgrad },
+                groups: case.rows.splits().len(),
+                rows: case.rows.splits().iter().sum::<usize>() + case.tail,
+                in_features: case.in_features,
+                out_features: case.out_features,
+                input: case.input,
+                output: case.output,
+                bias: BiasKind::None,
+                kernel: case.kernel,
+            };
+            let plan = Plan::new(problem.into(), Target { gpu: Some(gpu) })?;
+            Ok(plan.launch.and_then(|launch| launch.kernel).map(|kernel| kernel.role))
+        };
+        let roles = cases_of_long_products().map(role).collect::<crate::Result<Vec<_>>>()?;
+        let types = [ElementType::Bf16, ElementType::F16];
+        let expected = [(Pass::Fprop, false), (Pass::Fprop, true), (Pass::Dgrad, false)]
+            .into_iter()
+            .flat_map(|(pass, narrow)| types.map(|element| Sm90Gemm { pass, element, narrow }));
+        assert_eq!(roles, expected.map(|gemm| Some(Role::GemmSm90(gemm))).collect::<Vec<_>>());
+        Ok(())
     }
 
     /// Experts beyond 64 are where lists of fixed length end.
