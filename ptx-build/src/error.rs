@@ -2,17 +2,16 @@
 
 use std::path::PathBuf;
 
+use crate::nvdisasm::NVDISASM;
+use crate::ptxas::PTXAS;
+use crate::tool::Wanted;
+
 /// How to get a compiler that can build kernels.
 const INSTALL_COMPILER: &str = "\
 Install one of:
   Debian:  apt-get install --no-install-recommends rustc-web rust-web-src
   rustup:  rustup toolchain install nightly --component rust-src
 or set PTX_BUILD_RUSTC to a rustc that has its library source (rust-src).";
-
-/// How to get ptxas.
-const INSTALL_PTXAS: &str = "\
-Install it from PyPI (python3 -m pip install nvidia-cuda-nvcc) or with the CUDA toolkit, \
-or set PTXAS to its path.";
 
 /// What was asked, what failed, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +26,16 @@ impl Error {
 
     /// No `ptxas` was found; the message says what to install.
     pub fn is_no_ptxas(&self) -> bool {
-        matches!(*self.0, Kind::NoPtxas)
+        self.lacks(&PTXAS)
+    }
+
+    /// No `nvdisasm` was found; the message says what to install.
+    pub fn is_no_nvdisasm(&self) -> bool {
+        self.lacks(&NVDISASM)
+    }
+
+    fn lacks(&self, wanted: &Wanted) -> bool {
+        matches!(*self.0, Kind::NoTool { wanted: found } if found.program == wanted.program)
     }
 
     /// The compiler ran and refused the kernel crate; the message holds its diagnostics.
@@ -59,10 +67,14 @@ pub(crate) enum Kind {
     UnfitCompiler { path: PathBuf, reason: String },
 
     #[error(
-        "no ptxas was found (looked at the variable PTXAS, PATH and Python's packages). {}",
-        INSTALL_PTXAS
+        "no {program} was found (looked at the variable {variable}, PATH and Python's packages). \
+         Install it from PyPI (python3 -m pip install {package}) or with the CUDA toolkit, or set \
+         {variable} to its path.",
+        program = .wanted.program,
+        variable = .wanted.variable,
+        package = .wanted.package
     )]
-    NoPtxas,
+    NoTool { wanted: &'static Wanted },
 
     #[error("could not run {program}: {source}")]
     Run { program: String, source: std::io::Error },

@@ -1,8 +1,8 @@
 //! Compiles a Rust crate to PTX with rustc's own NVPTX backend, and checks the result.
 //!
 //! Nothing but a Rust compiler with its library source is needed: no CUDA toolkit, no LLVM
-//! install, no PTX linker, and the crate that uses this one builds with stable Rust. `ptxas` is
-//! used only to check, by those who have it.
+//! install, no PTX linker, and the crate that uses this one builds with stable Rust. `ptxas` and
+//! `nvdisasm` are used only to check, by those who have them.
 //!
 //! The steps, in order:
 //!
@@ -10,7 +10,7 @@
 //! 2. [`Module::compile`] runs it and completes the text with what rustc cannot express: launch
 //!    bounds and the alignment of the parameter ([`finish`]).
 //! 3. [`Ptxas::check`] assembles the text and reports registers, spills and remarks;
-//!    [`entry_bodies`] and [`count`] count instructions.
+//!    [`entry_bodies`] and [`count`] count instructions, [`Nvdisasm`] shows those of the machine.
 //! 4. [`fingerprint`] and [`Manifest`] record what shipped PTX was made from, so that a build
 //!    script can tell whether it still fits the sources.
 //!
@@ -52,10 +52,12 @@ mod fingerprint;
 mod finish;
 mod instructions;
 mod manifest;
+mod nvdisasm;
 mod prune;
 mod ptxas;
 mod report;
 mod text;
+mod tool;
 
 pub use compile::{Build, Module, Target, compile, flags};
 pub use compiler::Compiler;
@@ -65,7 +67,8 @@ pub use fingerprint::{fingerprint, sha256};
 pub use finish::{Entry, finish};
 pub use instructions::{count, entry_bodies};
 pub use manifest::{Manifest, ManifestModule, ManifestTarget};
-pub use ptxas::Ptxas;
+pub use nvdisasm::{MachineCode, Nvdisasm};
+pub use ptxas::{Assembled, Ptxas};
 pub use report::{Function, Report};
 
 /// The README's example compiles.

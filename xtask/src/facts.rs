@@ -1,10 +1,14 @@
-//! The committed table of what each kernel uses: a ratchet against spills and lost instructions.
+//! The committed table of what each kernel uses: a ratchet against spills and lost instructions, and
+//! what must hold of machine code.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use grouped_linear_kernels::variants::{KERNELS, Kernel, Target};
-use ptx_build::{Function, Manifest, ManifestModule, Ptxas, Report, count, entry_bodies};
+use ptx_build::{
+    Assembled, Function, MachineCode, Manifest, ManifestModule, Nvdisasm, Ptxas, Report, count,
+    entry_bodies,
+};
 use rayon::prelude::*;
 
 use crate::commands::{self, read};
@@ -18,7 +22,7 @@ const FIRST_COLUMNS: [&str; 5] = ["kernel", "target", "registers", "stack bytes"
 type Counted = &'static [(&'static str, &'static str)];
 
 const HOPPER: Counted =
-    &[("wgmma", "wgmma.mma_async"), ("bulk tensor copies", "cp.async.bulk.tensor")];
+    &[("wgmma", WARPGROUP_PRODUCT), ("bulk tensor copies", "cp.async.bulk.tensor")];
 
 const BLACKWELL: Counted = &[
     ("tcgen05.mma", "tcgen05.mma"),
@@ -29,32 +33,50 @@ const BLACKWELL: Counted = &[
 ];
 
 /// What multiplies on tensor cores.
-const PRODUCTS: [&str; 2] = ["wgmma.mma_async", "tcgen05.mma"];
+const PRODUCTS: [&str; 2] = [WARPGROUP_PRODUCT, "tcgen05.mma"];
+
+const WARPGROUP_PRODUCT: &str = "wgmma.mma_async";
+
+/// What ptxas makes of it: of 16 bits, and of 8.
+const WARPGROUP_OPCODES: [&str; 2] = ["HGMMA", "QGMMA"];
 
 /// Columns that another ptxas may change without anything being wrong: registers, stack bytes.
 const VERSIONED_COLUMNS: [usize; 2] = [2, 3];
 
+/// What looks at kernels.
+struct Tools {
+    ptxas: Ptxas,
+    nvdisasm: Nvdisasm,
+}
+
+impl Tools {
+    fn find() -> Result<Self> {
+        Ok(Self { ptxas: Ptxas::find()?, nvdisasm: Nvdisasm::find()? })
+    }
+}
+
 /// Writes the table.
 pub fn write(root: &Path) -> Result<()> {
-    let ptxas = Ptxas::find()?;
-    let text = document(ptxas.version(), &rows(root, &ptxas)?);
+    let tools = Tools::find()?;
+    let text = document(tools.ptxas.version(), &rows(root, &tools)?);
     print!("{text}");
     commands::write(&file(root), &text)
 }
 
 /// Compares the table with what ptxas and the PTX say now.
 pub fn check(root: &Path) -> Result<()> {
-    let ptxas = Ptxas::find()?;
+    let tools = Tools::find()?;
     let committed = read(&file(root))?;
     let version = parse_version(&committed).context("facts.md does not name its ptxas")?;
-    let fresh = rows(root, &ptxas)?;
+    let fresh = rows(root, &tools)?;
     let committed = parse_rows(&committed);
-    if version == ptxas.version() {
+    let ptxas = tools.ptxas.version();
+    if version == ptxas {
         compare(&committed, &fresh, &[])?;
-        println!("{} kernels: all facts hold, ptxas {version}", fresh.len());
+        println!("{} kernels: all facts hold, ptxas {ptxas}", fresh.len());
     } else {
         compare(&committed, &fresh, &VERSIONED_COLUMNS)?;
-        println!("note: the table is of ptxas {version}, this one is {}:", ptxas.version());
+        println!("note: the table is of ptxas {version}, this one is {ptxas}:");
         println!("  registers and stack bytes are NOT compared");
         println!("{} kernels: spills, instructions and shared memory hold", fresh.len());
     }
@@ -134,18 +156,19 @@ fn compare(committed: &[Vec<String>], fresh: &[Vec<String>], left_out: &[usize])
 }
 
 /// The facts of every shipped kernel, in the order of the table.
-fn rows(root: &Path, ptxas: &Ptxas) -> Result<Vec<Vec<String>>> {
+fn rows(root: &Path, tools: &Tools) -> Result<Vec<Vec<String>>> {
     let manifest = Manifest::parse(&read(&kernels::folder(root).join("manifest.toml"))?)?;
-    let of_modules = manifest.modules.par_iter().map(|module| module_rows(root, ptxas, module));
+    let of_modules = manifest.modules.par_iter().map(|module| module_rows(root, tools, module));
     Ok(of_modules.collect::<Result<Vec<_>>>()?.concat())
 }
 
-fn module_rows(root: &Path, ptxas: &Ptxas, module: &ManifestModule) -> Result<Vec<Vec<String>>> {
+fn module_rows(root: &Path, tools: &Tools, module: &ManifestModule) -> Result<Vec<Vec<String>>> {
     let ptx = read(&kernels::path(root, &module.target, &module.name))?;
-    let report = ptxas.check(&ptx, &module.target)?;
+    let Assembled { report, cubin } = tools.ptxas.assemble(&ptx, &module.target)?;
     let named = format!("{}/{}", module.target, module.name);
     ensure!(report.remarks.is_empty(), "ptxas on {named}:\n{}", report.remarks.join("\n"));
     let bodies = entry_bodies(&ptx);
+    let codes = tools.nvdisasm.disassemble(&cubin)?;
     let shipped = recipe::TARGETS.iter().find(|shipped| shipped.target.cpu == module.target);
     let shipped = shipped.with_context(|| format!("nothing is shipped for {named}"))?;
     let mut rows = Vec::new();
@@ -156,6 +179,10 @@ fn module_rows(root: &Path, ptxas: &Ptxas, module: &ManifestModule) -> Result<Ve
         let (name, body) = body.with_context(|| format!("{named} lacks {}", kernel.name))?;
         let found = report.entry(name).with_context(|| format!("ptxas passes over {name}"))?;
         check_accumulators(found, body)?;
+        if count(body, WARPGROUP_PRODUCT) != 0 {
+            let code = codes.iter().find(|code| code.name == *name);
+            check_together(code.with_context(|| format!("nvdisasm passes over {name}"))?)?;
+        }
         rows.push(row(kernel, shipped, found, body));
     }
     check_spills(&named, &report)?;
@@ -200,6 +227,24 @@ fn check_accumulators(kernel: &Function, body: &str) -> Result<()> {
     );
     let traps = count(body, "trap");
     ensure!(traps == 0, "{name} can trap in {traps} places; a panic path is left in its Rust code");
+    Ok(())
+}
+
+/// Warps that multiply on Hopper stay together. If what a loop asks might part a warpgroup's threads,
+/// ptxas has them yield at the head of each loop inside, and takes descriptors from registers of threads
+/// (docs/kernels.md); behind the last product it may.
+fn check_together(code: &MachineCode) -> Result<()> {
+    let is_product = |opcode: &&str| WARPGROUP_OPCODES.iter().any(|name| opcode.starts_with(name));
+    let opcodes: Vec<&str> = code.opcodes().collect();
+    let last = opcodes.iter().rposition(is_product);
+    let last = last.with_context(|| format!("{} has no product in machine code", code.name))?;
+    let yields = opcodes[..last].iter().filter(|opcode| opcode.starts_with("YIELD")).count();
+    ensure!(
+        yields == 0,
+        "{} yields in {yields} places before its last product: a condition in its loop of tiles \
+         does not look the same for all threads of a warpgroup",
+        code.name
+    );
     Ok(())
 }
 
@@ -279,5 +324,19 @@ mod tests {
         assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;\n\ttrap;").is_err());
         assert!(check_accumulators(&kernel, "\twgmma.mma_async.sync x;").is_ok());
         assert!(check_accumulators(&kernel, "\ttrap;").is_ok());
+    }
+
+    #[test]
+    fn a_yield_is_refused_before_products_only() {
+        let code = |opcodes: &[&str]| MachineCode {
+            name: "gemm".into(),
+            instructions: opcodes.iter().map(|opcode| format!("@P0 {opcode} x")).collect(),
+        };
+        for product in ["HGMMA.64x256x16.F32.BF16", "QGMMA.64x128x32.F32.E4M3.E4M3"] {
+            assert!(check_together(&code(&["YIELD", product])).is_err());
+            assert!(check_together(&code(&[product, "YIELD", "IADD3", product])).is_err());
+            assert!(check_together(&code(&[product, product, "YIELD"])).is_ok());
+        }
+        assert!(check_together(&code(&["FADD", "YIELD"])).is_err(), "no product");
     }
 }
