@@ -90,14 +90,6 @@ impl Arrangement {
         BLOCK_ROWS * self.blocks()
     }
 
-    /// Stages of the ring, if scales leave room for them.
-    fn stages(self) -> u64 {
-        match self {
-            Self::Warpgroups | Self::Block => 4,
-            Self::Pair => 6,
-        }
-    }
-
     /// Rows of the right operand, the columns of the tile, that one block has copied.
     fn right_rows(self) -> u64 {
         TILE_COLUMNS / self.blocks()
@@ -189,8 +181,13 @@ const BESIDE_THE_RING: u64 = (24 << 10) + 1024;
 impl Kernel {
     /// Stages of the ring.
     pub fn ring(&self) -> u64 {
-        let room = (SHARED_BYTES - BESIDE_THE_RING) / self.copied_in_a_stage();
-        self.arrangement.stages().min(room)
+        let most = match (self.arrangement, self.numbers) {
+            // Scales of vectors, in copies of their own, and room for the whole output.
+            (Arrangement::Warpgroups, Numbers::Fp8Block) => 3,
+            (Arrangement::Warpgroups | Arrangement::Block, _) => 4,
+            (Arrangement::Pair, _) => 6,
+        };
+        most.min((SHARED_BYTES - BESIDE_THE_RING) / self.copied_in_a_stage())
     }
 
     /// Bytes that tensor copies bring in a stage.
@@ -348,11 +345,13 @@ mod tests {
         }
     }
 
-    /// The scales of NVFP4 take the room of a stage.
+    /// The scales of NVFP4 take the room of a stage, and so do those of FP8's blocks on Hopper.
     #[test]
     fn rings_have_the_stages_that_fit() {
         let table = [
             (Numbers::Bf16, Arrangement::Warpgroups, 4),
+            (Numbers::Fp8Tensor, Arrangement::Warpgroups, 4),
+            (Numbers::Fp8Block, Arrangement::Warpgroups, 3),
             (Numbers::Bf16, Arrangement::Block, 4),
             (Numbers::Bf16, Arrangement::Pair, 6),
             (Numbers::Mxfp8, Arrangement::Block, 4),
