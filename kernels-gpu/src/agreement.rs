@@ -56,7 +56,7 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && m == ROW_BLOCK
                 && n == COLUMN_BLOCK
         }
-        Role::GroupScales => {
+        Role::GroupScales | Role::UpdateScales => {
             threads == fp8::group_scales::THREADS && shared >= fp8::group_scales::SHARED_BYTES
         }
         Role::DequantizeFp8 => {

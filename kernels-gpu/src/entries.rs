@@ -13,7 +13,7 @@ use crate::abi::mx::{
     Nvfp4TileAmaxArgs, SwizzleArgs,
 };
 use crate::abi::pad::PadArgs;
-use crate::abi::quantize::{DequantizeArgs, QuantizeArgs, ScaleArgs};
+use crate::abi::quantize::{DequantizeArgs, QuantizeArgs, ScaleArgs, UpdateScalesArgs};
 use crate::abi::scaled::{AlignArgs, MxGemmArgs, ScaledGemmArgs};
 use crate::abi::{CastArgs, DbiasArgs, DscalesArgs, GemmArgs, SetupArgs};
 use crate::gemm::element::{Bf16, E4m3, E5m2, F16, F32};

@@ -7,7 +7,9 @@ use crate::abi::mx::{
     Nvfp4TileAmaxArgs, Nvfp4Way, SwizzleArgs,
 };
 use crate::abi::pad::PadArgs;
-use crate::abi::quantize::{Blocks, DequantizeArgs, QUANTIZE_BLOCKS, QuantizeArgs, ScaleArgs};
+use crate::abi::quantize::{
+    Blocks, DequantizeArgs, QUANTIZE_BLOCKS, QuantizeArgs, ScaleArgs, UpdateScalesArgs,
+};
 use crate::abi::scaled::{Accumulation, AlignArgs, MxGemmArgs, ScaledGemmArgs, Scaling};
 use crate::abi::{
     CastArgs, DbiasArgs, DscalesArgs, ElementType, GemmArgs, Pass, Ragged, SetupArgs,
@@ -68,6 +70,8 @@ pub enum Role {
     AmaxTiles,
     /// Scales of groups from the magnitudes of their tiles.
     GroupScales,
+    /// Scales of groups from histories of magnitudes.
+    UpdateScales,
     /// FP32 to FP8, with a scale for each of these blocks.
     QuantizeFp8(Blocks),
     /// The same of 16-bit elements, into a rowwise copy alone.
@@ -254,6 +258,8 @@ macro_rules! variants {
                 role: Role::AmaxTiles, threads: 256, cluster: 1, shared: 96, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" group_scales(ScaleArgs) = $crate::quantize::fp8::group_scales::run,
                 role: Role::GroupScales, threads: 256, cluster: 1, shared: 32, tile: (1, 1, 1);
+            "module-quantize-fp8" "quantize_fp8" update_scales(UpdateScalesArgs) = $crate::quantize::fp8::update_scales::run,
+                role: Role::UpdateScales, threads: 256, cluster: 1, shared: 32, tile: (1, 1, 1);
             "module-quantize-fp8" "quantize_fp8" quantize_tensor(QuantizeArgs) = $crate::quantize::fp8::quantize_tensor,
                 role: Role::QuantizeFp8(Blocks::Tensor), threads: 256, cluster: 1, shared: 65_760, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" quantize_vector(QuantizeArgs) = $crate::quantize::fp8::quantize_vector,

@@ -2,6 +2,7 @@
 
 use grouped_linear::conformance::{
     Layout, LowPrecisionCase, ProductCase, QuantizeCase, RowPattern, SourceCase, SplitSource,
+    low_precision_cases,
 };
 use grouped_linear::recipe::{
     BlockShape, Blocks, ErrorMeasure, Format, Nvfp4Format, ScaleBound, ScaleRule, Scope, Transform,
@@ -64,13 +65,18 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             let peaks = [Bf16, F16, F32]
                 .map(|dtype| Scaling::Peak(dtype, 3.0, Blocks::Tensor, [true, false]));
             let subnormal = Scaling::Peak(F32, 1e-39, Blocks::Tensor, [true, false]);
-            let margins = [-126, -3, 3, 126].map(Scaling::Margin);
-            let scalings = peaks.into_iter().chain([subnormal]).chain(margins);
+            let scalings = peaks.into_iter().chain([subnormal]);
             // Of a group without tiles nothing but epsilon is known.
             let scale = ScaleRule { epsilon: 1e-39, power_of_two: false };
             let of_empty = QuantizeCase { scale, ..plain(Format::fp8(E4m3, Blocks::Tensor)) };
             let cases = per_tensor().into_iter().chain([of_empty]).map(quantize_scenario);
             return cases.chain(scalings.map(Scenario::Scaling)).collect();
+        }
+        "update_scales" => {
+            let margins = [-126, -3, 3, 126].map(Scaling::Margin).map(Scenario::Scaling);
+            let steps = low_precision_cases().into_iter();
+            let steps = steps.filter(|case| matches!(case, LowPrecisionCase::Steps(_)));
+            return margins.into_iter().chain(steps.map(Scenario::LowPrecision)).collect();
         }
         "quantize_tensor" => of_types(per_tensor(), &[F32]),
         "quantize_tensor_columns" => delayed(of_types(per_tensor(), &[Bf16, F16])),

@@ -106,7 +106,11 @@ const MODULES: &[(&str, &str, &[&str])] = &[
     ),
     ("pad", include_str!("../../host/ptx/sm_90a/pad.ptx"), &["pad_rows"]),
     ("quantize", include_str!("../../host/ptx/sm_90a/quantize.ptx"), &[]),
-    ("quantize_fp8", include_str!("../../host/ptx/sm_90a/quantize_fp8.ptx"), &["group_scales"]),
+    (
+        "quantize_fp8",
+        include_str!("../../host/ptx/sm_90a/quantize_fp8.ptx"),
+        &["group_scales", "update_scales"],
+    ),
     (
         "quantize_fp8_columns",
         include_str!("../../host/ptx/sm_90a/quantize_fp8_columns.ptx"),

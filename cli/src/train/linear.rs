@@ -319,11 +319,13 @@ impl Linear {
         Ok(())
     }
 
-    /// Ends a step: the layer gets the new weights, and a recipe its next scales.
-    pub fn end_step(&mut self) -> Result<()> {
-        self.upload()?;
-        let stream = &self.engine.stream;
-        self.recipe.iter_mut().try_for_each(|recipe| Ok(recipe.update(stream)?))
+    /// Ends a step of layers that share an engine: recipes make their next scales.
+    pub fn end_step(linears: Vec<&mut Self>) -> Result<()> {
+        let Some(stream) = linears.first().map(|linear| linear.engine.stream.clone()) else {
+            return Ok(());
+        };
+        let recipes = linears.into_iter().filter_map(|linear| linear.recipe.as_mut());
+        Ok(LayerRecipe::update_all(&stream, recipes, None)?)
     }
 
     /// What the recipe remembers from step to step.

@@ -131,7 +131,8 @@ impl Model {
 
     /// Ends a step: uploads the weights, and recipes make their next scales.
     pub fn end_step(&mut self) -> Result<()> {
-        self.linears().into_iter().try_for_each(|(_, linear)| linear.end_step())
+        self.upload()?;
+        Linear::end_step(self.linears().into_iter().map(|(_, linear)| linear).collect())
     }
 
     /// What the recipes of all layers remember from step to step.

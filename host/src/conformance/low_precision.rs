@@ -1,16 +1,18 @@
-//! Low precision on every engine: quantizers to the byte, products against FP64.
+//! Low precision on every engine: quantizers and ends of steps to the byte, products against FP64.
 
 mod nan;
 mod product;
 mod product_cases;
 mod quantize;
 mod quantize_cases;
+mod steps;
 
 use std::fmt;
 
 pub use self::nan::NanIn;
 pub use self::product_cases::{DrawnScales, LineScales, ProductBias, ProductCase, product_cases};
 pub use self::quantize_cases::{QuantizeCase, SourceCase, quantize_cases};
+pub use self::steps::StepsCase;
 use super::run::Outcome;
 use crate::backend::Device;
 use crate::plan::Target;
@@ -22,6 +24,8 @@ pub enum LowPrecisionCase {
     Quantize(QuantizeCase),
     /// One product of quantized operands.
     Product(ProductCase),
+    /// Ends of steps of delayed scaling.
+    Steps(StepsCase),
 }
 
 impl fmt::Display for LowPrecisionCase {
@@ -29,6 +33,7 @@ impl fmt::Display for LowPrecisionCase {
         match self {
             Self::Quantize(case) => case.fmt(f),
             Self::Product(case) => case.fmt(f),
+            Self::Steps(case) => case.fmt(f),
         }
     }
 }
@@ -37,7 +42,7 @@ impl LowPrecisionCase {
     /// Why a device must refuse the case, if it must.
     pub fn refusal(&self, target: Target) -> Option<&'static str> {
         match self {
-            Self::Quantize(_) => None,
+            Self::Quantize(_) | Self::Steps(_) => None,
             Self::Product(case) => case.refusal(target),
         }
     }
@@ -46,7 +51,9 @@ impl LowPrecisionCase {
 /// All of them.
 pub fn low_precision_cases() -> Vec<LowPrecisionCase> {
     let quantize = quantize_cases().into_iter().map(LowPrecisionCase::Quantize);
-    quantize.chain(product_cases().into_iter().map(LowPrecisionCase::Product)).collect()
+    let products = product_cases().into_iter().map(LowPrecisionCase::Product);
+    let steps = steps::steps_cases().into_iter().map(LowPrecisionCase::Steps);
+    quantize.chain(products).chain(steps).collect()
 }
 
 /// Runs a case on `device`.
@@ -57,5 +64,6 @@ pub fn run_low_precision(case: &LowPrecisionCase, device: &Device) -> Result<Out
     match case {
         LowPrecisionCase::Quantize(case) => quantize::run(case, device).map(|()| Outcome::Passed),
         LowPrecisionCase::Product(case) => product::run(case, device),
+        LowPrecisionCase::Steps(case) => steps::run(case, device).map(|()| Outcome::Passed),
     }
 }

@@ -28,7 +28,7 @@ pub use self::data::Generator;
 pub use self::layer_cases::{LayerUse, SinkCase};
 pub use self::low_precision::{
     DrawnScales, LineScales, LowPrecisionCase, NanIn, ProductBias, ProductCase, QuantizeCase,
-    SourceCase, low_precision_cases, run_low_precision,
+    SourceCase, StepsCase, low_precision_cases, run_low_precision,
 };
 pub use self::rows::RowPattern;
 pub use self::run::{Outcome, run_case, run_case_once};
@@ -65,7 +65,7 @@ impl Engine {
     /// Whether the case can find anything here. Quantizations are compared with the CPU's, byte by byte,
     /// so the CPU's own would be with themselves; the reference's tests are in `reference::quantize`.
     pub fn tells(&self, case: &LowPrecisionCase) -> bool {
-        self.name != "cpu" || !matches!(case, LowPrecisionCase::Quantize(_))
+        self.name != "cpu" || matches!(case, LowPrecisionCase::Product(_))
     }
 
     /// The device for the case with this number. On the emulated GPU every case has a machine of

@@ -29,7 +29,7 @@ impl KernelsOf {
     /// Those of a case in low precision.
     pub fn low_precision(case: &LowPrecisionCase) -> Self {
         match case {
-            LowPrecisionCase::Quantize(_) => Self::All,
+            LowPrecisionCase::Quantize(_) | LowPrecisionCase::Steps(_) => Self::All,
             LowPrecisionCase::Product(ProductCase { a: Format::Fp8 { .. }, .. }) => Self::Fp8,
             LowPrecisionCase::Product(ProductCase { form: Form::Swizzled, .. }) => Self::Micro,
             // Exact numbers are multiplied in BF16.

@@ -3,7 +3,9 @@
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::numerics::scale::scale_inverse;
-use crate::plan::{HistoryOperands, Operands, Plan, UpdateScalesOperands, UpdateScalesProblem};
+use crate::plan::{
+    HistoryOperands, HistoryUpdate, Operands, Plan, UpdateScalesOperands, UpdateScalesProblem,
+};
 use crate::recipe::{Blocks, DelayedScaling, Format};
 use crate::tensor::{DType, Tensor};
 
@@ -42,7 +44,10 @@ impl DelayedState {
     ) -> Result<Self> {
         crate::recipe::Recipe::Delayed(recipe).check()?;
         let history_len = recipe.history_len;
-        let update = UpdateScalesProblem { groups, history_len, format: dtype };
+        if !dtype.is_fp8() {
+            return Err(Error::dtype("delayed state", dtype, "e4m3 or e5m2"));
+        }
+        let update = UpdateScalesProblem { histories: 1, groups };
         Plan::new(update.into(), stream.device().target())?;
         let ones = vec![1.0f32; groups];
         Ok(Self {
@@ -78,7 +83,7 @@ impl DelayedState {
     /// # Errors
     /// A stream of another device; a driver failure.
     pub fn update(&mut self, stream: &Stream) -> Result<()> {
-        self.run_update(stream, None)
+        Self::update_all(stream, [self], None)
     }
 
     /// Ends the step, as [`DelayedState::update`] does, unless the flag `skip` (`i32`, `[1]`, on the
@@ -89,27 +94,63 @@ impl DelayedState {
     /// # Errors
     /// A flag of another shape, type or device; a stream of another device; a driver failure.
     pub fn update_unless(&mut self, stream: &Stream, skip: &Tensor) -> Result<()> {
-        skip.check("skip", &[1], DType::I32, stream)?;
-        self.run_update(stream, Some(skip))
+        Self::update_all(stream, [self], Some(skip))
     }
 
-    fn run_update(&self, stream: &Stream, skip: Option<&Tensor>) -> Result<()> {
-        self.history.check_device("delayed state", stream)?;
-        let problem = UpdateScalesProblem {
-            groups: self.scale.len(),
-            history_len: self.recipe.history_len,
-            format: self.dtype,
-        };
-        let plan = Plan::new(problem.into(), stream.device().target())?;
-        let operands = UpdateScalesOperands {
-            history: self.operands(),
-            choice: self.recipe.choice,
-            margin: self.recipe.margin,
-            skip,
-        };
-        let operands = Operands::UpdateScales(operands);
-        operands.check_memory()?;
-        stream.queue().run(&plan, &operands)
+    /// Ends the step of many states, those of a model: each as [`DelayedState::update`] does, or, with a
+    /// flag, as [`DelayedState::update_unless`], with one launch for every
+    /// [16](crate::plan::UpdateScalesProblem::MOST) of them.
+    ///
+    /// ```
+    /// use grouped_linear::recipe::DelayedScaling;
+    /// use grouped_linear::{DType, DelayedState, Device};
+    /// let stream = Device::cpu().stream()?;
+    /// let recipe = DelayedScaling::default();
+    /// let mut states = [1, 64]
+    ///     .map(|groups| DelayedState::new(&stream, recipe, groups, DType::E4m3).unwrap());
+    /// states[0].amax()?.write(&stream, &[7.0f32])?;
+    /// DelayedState::update_all(&stream, &mut states, None)?;
+    /// assert_eq!(states[0].scale().to_f32(&stream)?, [64.0]); // 448 / 7
+    ///
+    /// // The same state twice would end two steps, or one, as it happens.
+    /// let [state, _] = &mut states;
+    /// let error = DelayedState::update_all(&stream, [&mut state.clone(), state], None).unwrap_err();
+    /// assert!(error.to_string().contains("delayed states overlap"), "{error}");
+    /// # Ok::<(), grouped_linear::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A state that is given twice, be it as a clone; a flag of another shape, type or device, or in a
+    /// state's memory; a stream of another device: then nothing has been launched. A driver failure.
+    pub fn update_all<'a>(
+        stream: &Stream,
+        states: impl IntoIterator<Item = &'a mut Self>,
+        skip: Option<&Tensor>,
+    ) -> Result<()> {
+        let states: Vec<&Self> = states.into_iter().map(|state| &*state).collect();
+        skip.map_or(Ok(()), |skip| skip.check("skip", &[1], DType::I32, stream))?;
+        for state in &states {
+            state.history.check_device("delayed state", stream)?;
+        }
+        let updates: Vec<HistoryUpdate<'_>> = states
+            .iter()
+            .map(|state| HistoryUpdate {
+                history: state.operands(),
+                format: state.dtype,
+                choice: state.recipe.choice,
+                margin: state.recipe.margin,
+            })
+            .collect();
+        let operands = |histories| Operands::UpdateScales(UpdateScalesOperands { histories, skip });
+        operands(&updates).check_memory()?;
+        for part in updates.chunks(UpdateScalesProblem::MOST) {
+            let groups = part.iter().map(|update| update.history.scale.len()).max();
+            let problem =
+                UpdateScalesProblem { histories: part.len(), groups: groups.unwrap_or_default() };
+            let plan = Plan::new(problem.into(), stream.device().target())?;
+            stream.queue().run(&plan, &operands(part))?;
+        }
+        Ok(())
     }
 
     /// Puts the state where another one was, whose [`history`](Self::history) and

@@ -26,8 +26,8 @@ pub use self::movement::{DequantizeProblem, PadProblem, Padding, SwizzleProblem}
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
     CastOperands, DbiasOperands, DequantizeOperands, DscalesOperands, GemmOperands, GroupedOperand,
-    HistoryOperands, Operands, PadOperands, QuantizeOperands, ScaledGemmOperands, SwizzleOperands,
-    UpdateScalesOperands,
+    HistoryOperands, HistoryUpdate, Operands, PadOperands, QuantizeOperands, ScaledGemmOperands,
+    SwizzleOperands, UpdateScalesOperands,
 };
 pub(crate) use self::overlaps::Overlaps;
 pub use self::problem::{

@@ -116,13 +116,21 @@ pub(crate) struct HistoryOperands<'a> {
     pub scale_inv: &'a Tensor,
 }
 
-/// Operands of the update of a history.
+/// Operands of the update of histories.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpdateScalesOperands<'a> {
+    pub histories: &'a [HistoryUpdate<'a>],
+    pub skip: Option<&'a Tensor>,
+}
+
+/// How the next scales follow from a history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HistoryUpdate<'a> {
     pub history: HistoryOperands<'a>,
+    /// E4M3 or E5M2.
+    pub format: DType,
     pub choice: AmaxChoice,
     pub margin: i32,
-    pub skip: Option<&'a Tensor>,
 }
 
 /// Operands of the way back from quantization.
@@ -286,9 +294,10 @@ impl<'a> Operands<'a> {
                 let db = quantize.db.map_or(&[][..], GroupedTensor::tensors);
                 db.iter().for_each(visit);
             }
-            Self::UpdateScales(UpdateScalesOperands { history, .. }) => {
-                [history.history, history.scale, history.scale_inv].into_iter().for_each(visit);
-            }
+            Self::UpdateScales(update) => update.histories.iter().for_each(|update| {
+                let HistoryOperands { history, scale, scale_inv } = update.history;
+                [history, scale, scale_inv].into_iter().for_each(&mut *visit);
+            }),
         }
     }
 
@@ -330,6 +339,7 @@ impl<'a> Operands<'a> {
         }
         let what = match self {
             Self::Quantize(_) => "the parts of the quantized tensor and db",
+            Self::UpdateScales(_) => "delayed states",
             _ => "discrete outputs",
         };
         Err(Error::invalid(format!("{what} overlap one another; give each memory of its own")))

@@ -195,7 +195,7 @@ impl Problem {
             Self::Dbias(dbias) => (vec![dbias.groups, dbias.out_features], dbias.output),
             Self::Dscales(dscales) => (vec![dscales.rows], DType::F32),
             Self::Cast(cast) => (vec![cast.parts, cast.part_len], cast.output),
-            Self::UpdateScales(update) => (vec![update.groups], DType::F32),
+            Self::UpdateScales(update) => (vec![update.histories, update.groups], DType::F32),
             Self::Dequantize(dequantize) => return dequantize.output(),
             Self::Swizzle(swizzle) => return swizzle.output(),
             Self::Pad(pad) => (vec![pad.output_rows(), pad.columns], pad.dtype),

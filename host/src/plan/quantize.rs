@@ -1,7 +1,7 @@
 //! Quantization: its problem and its launches.
 
 use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target, Nvfp4Way};
-use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, Progress, ROW_BLOCK};
+use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, HISTORIES, Progress, ROW_BLOCK};
 use grouped_linear_kernels::abi::{ElementType, GroupTable};
 use grouped_linear_kernels::variants::Role;
 
@@ -38,30 +38,36 @@ pub struct QuantizeProblem {
     pub stochastic: bool,
 }
 
-/// The next scales of a history, one for each group.
+/// The next scales of histories, one for each group of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UpdateScalesProblem {
-    /// Number of groups.
+    /// Number of histories, at most [`UpdateScalesProblem::MOST`].
+    pub histories: usize,
+    /// Number of groups of the one that has most.
     pub groups: usize,
-    /// Steps that are remembered.
-    pub history_len: usize,
-    /// The type that is scaled to: E4M3 or E5M2.
-    pub format: DType,
 }
 
 impl UpdateScalesProblem {
+    /// The most histories of one launch.
+    pub const MOST: usize = HISTORIES;
+
     pub(super) fn check(&self) -> Result<()> {
         check_sizes(self.groups, 0, &[])?;
-        if !self.format.is_fp8() {
-            return Err(Error::dtype("delayed state", self.format, "e4m3 or e5m2"));
+        if !(1..=Self::MOST).contains(&self.histories) {
+            return Err(Error::invalid(format!(
+                "{} histories were given; one launch takes 1 to {}",
+                self.histories,
+                Self::MOST
+            )));
         }
         Ok(())
     }
 
     pub(super) fn launch(&self) -> Result<LaunchPlan> {
-        let role = row(Role::GroupScales)?.role;
+        let role = row(Role::UpdateScales)?.role;
+        let grid = [self.groups as u32, self.histories as u32];
         Ok(LaunchPlan {
-            kernel: Some(PlannedKernel { role, grid: [self.groups as u32, 1] }),
+            kernel: Some(PlannedKernel { role, grid }),
             reduce: None,
             scales: None,
             align: None,

@@ -6,7 +6,9 @@ pub(crate) mod micro;
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::pad::PadArgs;
-use grouped_linear_kernels::abi::quantize::{self as abi, DequantizeArgs, QuantizeArgs, ScaleArgs};
+use grouped_linear_kernels::abi::quantize::{
+    self as abi, DequantizeArgs, QuantizeArgs, ScaleArgs, UpdateScalesArgs,
+};
 use grouped_linear_kernels::abi::{CastArgs, DbiasArgs};
 use grouped_linear_kernels::variants::Role;
 
@@ -14,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::gemm::element;
 use crate::launch::{Launches, mismatch};
 use crate::plan::{
-    CastOperands, DequantizeOperands, GroupedOperand, LaunchPlan, PadOperands, Plan, Problem,
-    QuantizeOperands, QuantizeProblem, ScaleSource, UpdateScalesOperands,
+    CastOperands, DequantizeOperands, GroupedOperand, HistoryOperands, LaunchPlan, PadOperands,
+    Plan, Problem, QuantizeOperands, QuantizeProblem, ScaleSource, UpdateScalesOperands,
 };
 use crate::recipe::{AmaxChoice, Blocks, Format};
 use crate::tensor::{DType, Direction, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
@@ -225,7 +227,6 @@ fn scale_args(
             history: history.history.address().unwrap_or(0),
             scale: history.scale.address().unwrap_or(0),
             kept_scale: kept,
-            history_len: history.history.shape()[0] as u32,
             ..args
         },
         None => ScaleArgs {
@@ -237,29 +238,34 @@ fn scale_args(
     }
 }
 
-/// Adds the kernel that makes the next scales of a history.
+/// Adds the kernel that makes the next scales of histories.
 pub(crate) fn prepare_update(
     plan: &Plan,
     launch: &LaunchPlan,
     operands: &UpdateScalesOperands<'_>,
     launches: &mut Launches,
 ) -> Result<()> {
-    let (Problem::UpdateScales(problem), Some(kernel)) = (&plan.problem, &launch.kernel) else {
+    let (Problem::UpdateScales(_), Some(kernel)) = (&plan.problem, &launch.kernel) else {
         return Err(mismatch());
     };
     let address = |tensor: &Tensor| tensor.address().unwrap_or(0);
-    let args = ScaleArgs {
-        skip: operands.skip.map_or(0, address),
-        history: address(operands.history.history),
-        scale: address(operands.history.scale),
-        scale_inv: address(operands.history.scale_inv),
-        groups: problem.groups as u32,
-        format_max: format_max(problem.format),
-        history_len: problem.history_len as u32,
-        most_recent: u32::from(operands.choice == AmaxChoice::MostRecent),
-        margin: operands.margin,
-        ..ScaleArgs::default()
-    };
+    let mut args =
+        UpdateScalesArgs { skip: operands.skip.map_or(0, address), ..UpdateScalesArgs::default() };
+    let room = args.histories.get_mut(..operands.histories.len()).ok_or_else(mismatch)?;
+    for (own, update) in room.iter_mut().zip(operands.histories) {
+        let HistoryOperands { history, scale, scale_inv } = update.history;
+        *own = abi::History {
+            amax: address(history),
+            scale: address(scale),
+            scale_inv: address(scale_inv),
+            groups: scale.len() as u32,
+            len: history.shape()[0] as u32,
+            format_max: format_max(update.format),
+            most_recent: u32::from(update.choice == AmaxChoice::MostRecent),
+            margin: update.margin,
+            reserved: 0,
+        };
+    }
     launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
 }
 

@@ -40,8 +40,8 @@ pub(crate) fn execute(plan: &Plan, operands: &Operands<'_>) -> Result<()> {
             low_precision::swizzle(problem, operands)
         }
         (Problem::Pad(problem), Operands::Pad(operands)) => low_precision::pad(problem, operands),
-        (Problem::UpdateScales(problem), Operands::UpdateScales(operands)) => {
-            low_precision::update_scales(problem, operands)
+        (Problem::UpdateScales(_), Operands::UpdateScales(operands)) => {
+            low_precision::update_scales(operands)
         }
         _ => Err(Error::invalid("the operands belong to another operation than the plan")),
     }

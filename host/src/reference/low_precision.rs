@@ -16,9 +16,9 @@ use crate::launch::mismatch;
 use crate::numerics::scale::{DelayedScaleRule, Fp8ScaleRule, ScaleKind, scale_inverse};
 use crate::numerics::{Direction, Float8Format};
 use crate::plan::{
-    DequantizeOperands, DequantizeProblem, GroupedOperand, PadOperands, PadProblem, Padding, Pass,
-    QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
-    SwizzleOperands, SwizzleProblem, UpdateScalesOperands, UpdateScalesProblem,
+    DequantizeOperands, DequantizeProblem, GroupedOperand, HistoryUpdate, PadOperands, PadProblem,
+    Padding, Pass, QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands,
+    ScaledGemmProblem, SwizzleOperands, SwizzleProblem, UpdateScalesOperands,
 };
 use crate::recipe::{Blocks, Format};
 use crate::splits::Splits;
@@ -129,33 +129,35 @@ fn quantize_blocks(
     Ok(())
 }
 
-/// The next scales of a history.
-pub(super) fn update_scales(
-    problem: &UpdateScalesProblem,
-    operands: &UpdateScalesOperands<'_>,
-) -> Result<()> {
+/// The next scales of histories.
+pub(super) fn update_scales(operands: &UpdateScalesOperands<'_>) -> Result<()> {
     if operands.skip.map(read_flag).transpose()?.is_some_and(|flag| flag != 0) {
         return Ok(());
     }
-    let (groups, steps) = (problem.groups, problem.history_len);
-    let mut history = read(operands.history.history, steps * groups)?;
-    let mut scales = read(operands.history.scale, groups)?;
-    let recipe = DelayedScaleRule {
-        max: fp8_format(problem.format)?.max(),
-        margin: operands.margin,
-        choice: operands.choice,
+    operands.histories.iter().try_for_each(update_history)
+}
+
+fn update_history(update: &HistoryUpdate<'_>) -> Result<()> {
+    let operands = update.history;
+    let (groups, steps) = (operands.scale.len(), operands.history.shape()[0]);
+    let mut history = read(operands.history, steps * groups)?;
+    let mut scales = read(operands.scale, groups)?;
+    let rule = DelayedScaleRule {
+        max: fp8_format(update.format)?.max(),
+        margin: update.margin,
+        choice: update.choice,
     };
     for (group, scale) in scales.iter_mut().enumerate() {
         let mut own: Vec<f32> = (0..steps).map(|step| history[step * groups + group]).collect();
-        *scale = recipe.update(*scale, &mut own);
+        *scale = rule.update(*scale, &mut own);
         for (step, amax) in own.into_iter().enumerate() {
             history[step * groups + group] = amax;
         }
     }
     let inverses: Vec<f32> = scales.iter().map(|&scale| scale_inverse(scale)).collect();
-    write(operands.history.history, &history)?;
-    write(operands.history.scale, &scales)?;
-    write(operands.history.scale_inv, &inverses)
+    write(operands.history, &history)?;
+    write(operands.scale, &scales)?;
+    write(operands.scale_inv, &inverses)
 }
 
 /// One copy, back in the shape of its source, or as exact numbers.

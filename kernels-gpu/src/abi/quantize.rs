@@ -194,17 +194,14 @@ impl Progress {
     }
 }
 
-/// Arguments of `group_scales`, one block for each group, which does one of four things:
+/// Arguments of `group_scales`, one block for each group, which does one of three things:
 ///
 /// - with a progress, it is cleared, and groups without tiles get their scales (current scaling that
 ///   reads the source once);
 /// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
-/// - with a history and magnitudes, the largest of them into the first line of the history, unless what
-///   it holds is larger, and the scales, which are those that were quantized with, and their inverses
-///   to where the result keeps them;
-/// - with a history alone, the next scales from it; the history then moves on: its second line, the
-///   oldest, goes, the others move up, the last becomes this step's, and the first zero (delayed
-///   scaling).
+/// - with a history, the largest of them into the first line of the history, unless what it holds is
+///   larger, and the scales, which are those that were quantized with, and their inverses to where the
+///   result keeps them (delayed scaling).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -221,8 +218,7 @@ pub struct ScaleArgs {
     pub kept_scale: u64,
     /// Device address of `f32[groups]`.
     pub scale_inv: u64,
-    /// Device address of `f32[history_len, groups]`: this step, then earlier ones, the oldest first;
-    /// 0: none.
+    /// Device address of `f32[groups]`, this step's line of a history; 0: none.
     pub history: u64,
     /// Number of groups.
     pub groups: u32,
@@ -234,14 +230,53 @@ pub struct ScaleArgs {
     pub epsilon: f32,
     /// 1: scales are rounded down to powers of two.
     pub power_of_two: u32,
-    /// Entries of the history of a group.
-    pub history_len: u32,
-    /// 1: the newest entry of the history decides; 0: the largest.
-    pub most_recent: u32,
-    /// The scale is divided by `2^margin` (delayed scaling).
-    pub margin: i32,
+    /// Zero.
+    pub reserved: [u32; 3],
     /// Device address of the [`Progress`] to be cleared; 0: none.
     pub progress: u64,
+}
+
+/// Histories that one launch of `update_scales` takes.
+pub const HISTORIES: usize = 16;
+
+/// Arguments of `update_scales`, a block for each group of each history, which ends a step of delayed
+/// scaling: the next scales from the history, which then moves on. Its second line, the oldest, goes, the
+/// others move up, the last becomes this step's, and the first zero.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
+pub struct UpdateScalesArgs {
+    /// The histories: as many as the grid has lines of blocks.
+    pub histories: [History; HISTORIES],
+    /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
+    pub skip: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// What delayed scaling remembers of a tensor, and how it makes scales of it.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct History {
+    /// Device address of `f32[len, groups]`: this step, then earlier ones, the oldest first.
+    pub amax: u64,
+    /// Device address of `f32[groups]`; a scale stays where there is no magnitude to go by.
+    pub scale: u64,
+    /// Device address of `f32[groups]`.
+    pub scale_inv: u64,
+    /// Number of groups; blocks beyond do nothing.
+    pub groups: u32,
+    /// Entries of a group.
+    pub len: u32,
+    /// Largest magnitude of the format.
+    pub format_max: f32,
+    /// 1: the newest entry decides; 0: the largest.
+    pub most_recent: u32,
+    /// The scale is divided by `2^margin`.
+    pub margin: i32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// Arguments of `dequantize`: a copy of FP8 back to the shape of its source, BF16, FP16 or FP32. What
@@ -282,4 +317,6 @@ const _: () = assert!(size_of::<ScaleLayout>() == 16);
 const _: () = assert!(size_of::<QuantizedCopy>() == 48);
 const _: () = assert!(size_of::<QuantizeArgs>() == 192);
 const _: () = assert!(size_of::<ScaleArgs>() == 96);
+const _: () = assert!(size_of::<History>() == 48);
+const _: () = assert!(size_of::<UpdateScalesArgs>() == 784);
 const _: () = assert!(size_of::<DequantizeArgs>() == 112);

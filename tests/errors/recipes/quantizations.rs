@@ -1,7 +1,7 @@
 //! Quantization.
 
 use grouped_linear::functional::{DbiasSink, QuantizeArgs, QuantizeSource, quantize};
-use grouped_linear::plan::{Plan, QuantizeProblem, ScaleSource, Target};
+use grouped_linear::plan::{Plan, QuantizeProblem, ScaleSource, Target, UpdateScalesProblem};
 use grouped_linear::recipe::{DelayedScaling, Format, ScaleRule};
 use grouped_linear::{
     Accumulate, DType, DelayedState, DeviceKind, Direction, GroupedTensor, QuantizedCopy,
@@ -42,6 +42,19 @@ fn update_unless(
     let mut state = DelayedState::new(stream, DelayedScaling::default(), GROUPS, DType::E4m3)?;
     let flag = flag(&state)?;
     state.update_unless(stream, &flag)
+}
+
+/// Ends a step of so many states and of the first once more, which must stay as it was.
+fn end_twice(stream: &Stream, count: usize) -> Result<()> {
+    let state = |_| DelayedState::new(stream, DelayedScaling::default(), GROUPS, DType::E4m3);
+    let mut states: Vec<DelayedState> = (0..count).map(state).collect::<Result<_>>()?;
+    let first = states[0].clone();
+    first.amax()?.write(stream, &[2.0f32; GROUPS])?;
+    states.push(first.clone());
+    let ended = DelayedState::update_all(stream, &mut states, None);
+    assert_eq!(first.scale().to_f32(stream)?, [1.0; GROUPS], "a refused end has made scales");
+    assert_eq!(first.amax()?.to_f32(stream)?, [2.0; GROUPS], "a refused end has moved on");
+    ended
 }
 
 /// Quantizes fitting tokens with the scales of a history.
@@ -108,6 +121,17 @@ pub(super) const QUANTIZATIONS: &[Refusal] = &[
     }),
     ("a step's end under a scale", "skip: element type f32", INVALID, |s| {
         update_unless(s, |state| state.scale().narrow(0, 1))
+    }),
+    ("one state's step ended twice", "delayed states overlap one another", INVALID, |s| {
+        end_twice(s, 1)
+    }),
+    ("one state's step ended twice, far apart", "delayed states overlap", INVALID, |s| {
+        end_twice(s, UpdateScalesProblem::MOST)
+    }),
+    ("more histories than a launch takes, planned", "one launch takes 1 to 16", INVALID, |s| {
+        let histories = UpdateScalesProblem::MOST + 1;
+        let problem = UpdateScalesProblem { histories, groups: GROUPS };
+        Plan::new(problem.into(), s.device().target()).map(drop)
     }),
     ("a history of another type", "delayed state: it was made for e5m2", INVALID, |s| {
         quantize_delayed(s, E4M3, GROUPS, DType::E5m2)

@@ -292,7 +292,7 @@ impl LayerRecipe {
     /// # Errors
     /// A stream of another device; a driver failure.
     pub fn update(&mut self, stream: &Stream) -> Result<()> {
-        self.each_state(|state| state.update(stream))
+        Self::update_all(stream, [self], None)
     }
 
     /// Ends the step, as [`LayerRecipe::update`] does, unless the flag `skip` (`i32`, `[1]`, on the
@@ -318,14 +318,23 @@ impl LayerRecipe {
     /// # Errors
     /// A flag of another shape, type or device; a stream of another device; a driver failure.
     pub fn update_unless(&mut self, stream: &Stream, skip: &Tensor) -> Result<()> {
-        self.each_state(|state| state.update_unless(stream, skip))
+        Self::update_all(stream, [self], Some(skip))
     }
 
-    fn each_state(&mut self, act: impl FnMut(&mut DelayedState) -> Result<()>) -> Result<()> {
-        let Some(DelayedStates { input, weight, grad_output }) = &mut self.delayed else {
-            return Ok(());
-        };
-        [input, weight, grad_output].into_iter().try_for_each(act)
+    /// Ends a step of many layers, as [`LayerRecipe::update`] does for one, or, with a flag, as
+    /// [`LayerRecipe::update_unless`]: the states of five layers have one launch
+    /// ([`DelayedState::update_all`]).
+    ///
+    /// # Errors
+    /// A recipe whose states are those of another, be it a clone; otherwise as
+    /// [`LayerRecipe::update_unless`]. Nothing has been launched then, unless it is a driver failure.
+    pub fn update_all<'a>(
+        stream: &Stream,
+        recipes: impl IntoIterator<Item = &'a mut Self>,
+        skip: Option<&Tensor>,
+    ) -> Result<()> {
+        let states = recipes.into_iter().filter_map(|recipe| recipe.delayed.as_mut());
+        DelayedState::update_all(stream, states.flat_map(DelayedStates::each), skip)
     }
 
     /// What forward keeps of the tokens.

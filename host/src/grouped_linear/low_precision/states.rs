@@ -36,4 +36,8 @@ impl DelayedStates {
             Role::GradOutput => &self.grad_output,
         }
     }
+
+    pub(super) fn each(&mut self) -> [&mut DelayedState; 3] {
+        [&mut self.input, &mut self.weight, &mut self.grad_output]
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! *Current* scaling runs it between `amax_tiles` and `quantize_tensor`. *Delayed* scaling runs it
 //! after `quantize_tensor`, to note the magnitudes that it has left in the history, and the scales
-//! that it used and their inverses in the result; and once more at the end of the step, to make the
-//! scales of the next one. Between the two, ranks may reduce what was noted.
+//! that it used and their inverses in the result. [`update_scales`](super::update_scales) makes the next
+//! scales of what was noted; before that, ranks may reduce it.
 
 use ptx_std::memory::{
     load_constant_f32, load_constant_u32, load_f32, load_shared_u32, shared_base, store_f32,
@@ -60,16 +60,13 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
             amax = amax.max(load_constant_f32(args.amax_partial + 4 * u64::from(tile)));
             tile += THREADS;
         }
-        let shared = shared_base();
-        let amax = block_max(amax, shared);
+        let amax = block_max(amax, shared_base());
 
-        let at = 4 * u64::from(group);
-        let notes = args.history != 0 && args.amax_partial != 0;
-        let decisive = if args.history == 0 || notes { amax } else { advance(args, group, shared) };
         if thread_index() != 0 {
             return;
         }
-        if notes {
+        let at = 4 * u64::from(group);
+        if args.history != 0 {
             note(args.history + at, amax);
             let scale = load_f32(args.scale + at);
             if args.kept_scale != 0 {
@@ -78,11 +75,7 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
             store_f32(args.scale_inv + at, 1.0 / scale);
             return;
         }
-        let scale = if args.history == 0 {
-            current(args, decisive)
-        } else {
-            delayed(args, decisive, args.scale + at)
-        };
+        let scale = current(args, amax);
         store_f32(args.scale + at, scale);
         store_f32(args.scale_inv + at, 1.0 / scale);
     }
@@ -134,62 +127,9 @@ fn current(args: &ScaleArgs, amax: f32) -> f32 {
     rule.scale(amax)
 }
 
-/// The scale of the next step; the one at `old` remains where there is no magnitude to go by.
-#[inline(always)]
-unsafe fn delayed(args: &ScaleArgs, amax: f32, old: u64) -> f32 {
-    if !(amax > 0.0 && amax < f32::INFINITY) {
-        // SAFETY: the caller vouches for the address.
-        return unsafe { load_f32(old) };
-    }
-    let quotient = args.format_max * power_of_two(args.margin.saturating_neg()) / amax;
-    // The inverse of what is smaller, or of zero, would be infinite.
-    if quotient == f32::INFINITY { f32::MAX } else { quotient.max(f32::MIN_POSITIVE) }
-}
-
-/// `2^exponent`; beyond binary32, zero or infinity.
-#[inline(always)]
-fn power_of_two(exponent: i32) -> f32 {
-    /// Exponents of the smallest number and of the smallest normal one.
-    const SUBNORMAL: i32 = -149;
-    const NORMAL: i32 = -126;
-    f32::from_bits(match exponent {
-        128.. => f32::INFINITY.to_bits(),
-        NORMAL.. => ((exponent + 127) as u32) << 23,
-        SUBNORMAL.. => 1 << (exponent - SUBNORMAL),
-        _ => 0,
-    })
-}
-
-/// The magnitude of the group's history that decides. The history moves on by one: entry 0 comes last,
-/// and becomes zero.
-#[inline(always)]
-unsafe fn advance(args: &ScaleArgs, group: u32, shared: u32) -> f32 {
-    let entry =
-        |i: u32| args.history + 4 * (u64::from(i) * u64::from(args.groups) + u64::from(group));
-    // SAFETY: as in `run`; the barrier in the loop stands between the reads of a run of entries and
-    // the writes to it, and the next run's reads are behind them.
-    unsafe {
-        let newest = load_f32(entry(0));
-        let mut largest = newest.max(0.0); // NaN counts as none
-        let mut first = 0;
-        while first < args.history_len {
-            let i = first + thread_index();
-            let moved = if i + 1 < args.history_len { load_f32(entry(i + 1)) } else { newest };
-            largest = largest.max(moved);
-            block_barrier();
-            if i < args.history_len {
-                store_f32(entry(i), if i == 0 { 0.0 } else { moved });
-            }
-            first += THREADS;
-        }
-        let largest = block_max(largest, shared);
-        if args.most_recent != 0 { newest } else { largest }
-    }
-}
-
 /// Largest value of the block, in every thread; none is below zero.
 #[inline(always)]
-unsafe fn block_max(value: f32, shared: u32) -> f32 {
+pub(super) unsafe fn block_max(value: f32, shared: u32) -> f32 {
     // SAFETY: the whole block calls it together; the last barrier frees the memory for the next
     // call.
     unsafe {

@@ -8,9 +8,9 @@
 //! | FP32 | any | `quantize_tensor`, `quantize_vector`, `quantize_square` | in shared memory |
 //! | any | none | `amax_tiles` | in registers |
 //!
-//! Beside them there are [`group_scales`], [`dequantize`], and [`align`], which prepares a columnwise copy
-//! for wgrad. The source is read once for both copies, and
-//! once more for the magnitudes of large groups (`amax_tiles`).
+//! Beside them there are [`group_scales`], [`update_scales`], [`dequantize`], and [`align`], which prepares
+//! a columnwise copy for wgrad. The source is read once for both copies, and once more for the magnitudes
+//! of large groups (`amax_tiles`).
 //! Rows and columns that do not exist are zeros; zeros change no maximum and no sum, and they are what
 //! the padding of the transposed copy holds.
 //!
@@ -45,6 +45,7 @@ mod source;
 mod stage;
 pub mod strips;
 mod tiles;
+pub mod update_scales;
 
 use ptx_std::memory::{
     commit_copies, load_constant_u32, load_shared_f32, shared_base, store_f32, store_shared_f32,
