@@ -56,8 +56,11 @@ const fn agrees(kernel: &Kernel) -> bool {
                 && m == ROW_BLOCK
                 && n == COLUMN_BLOCK
         }
-        Role::GroupScales | Role::UpdateScales => {
+        Role::GroupScales => {
             threads == fp8::group_scales::THREADS && shared >= fp8::group_scales::SHARED_BYTES
+        }
+        Role::UpdateScales => {
+            threads == fp8::update_scales::THREADS && shared >= fp8::update_scales::SHARED_BYTES
         }
         Role::DequantizeFp8 => {
             threads == fp8::dequantize::THREADS

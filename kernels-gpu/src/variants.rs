@@ -259,7 +259,7 @@ macro_rules! variants {
             "module-quantize-fp8" "quantize_fp8" group_scales(ScaleArgs) = $crate::quantize::fp8::group_scales::run,
                 role: Role::GroupScales, threads: 256, cluster: 1, shared: 32, tile: (1, 1, 1);
             "module-quantize-fp8" "quantize_fp8" update_scales(UpdateScalesArgs) = $crate::quantize::fp8::update_scales::run,
-                role: Role::UpdateScales, threads: 256, cluster: 1, shared: 32, tile: (1, 1, 1);
+                role: Role::UpdateScales, threads: 256, cluster: 1, shared: 256, tile: (1, 1, 1);
             "module-quantize-fp8" "quantize_fp8" quantize_tensor(QuantizeArgs) = $crate::quantize::fp8::quantize_tensor,
                 role: Role::QuantizeFp8(Blocks::Tensor), threads: 256, cluster: 1, shared: 65_760, tile: (128, 128, 1);
             "module-quantize-fp8" "quantize_fp8" quantize_vector(QuantizeArgs) = $crate::quantize::fp8::quantize_vector,

@@ -348,14 +348,11 @@ pub const QUANTIZERS: &[Survivors] = &[
     },
     Survivors {
         reason: "the barrier frees shared memory for the next maximum, and none comes",
-        mutants: &[
-            "quantize_fp8: line 4631 of `group_scales`: without `bar.sync`",
-            "quantize_fp8: line 8602 of `update_scales`: without `bar.sync`",
-        ],
+        mutants: &["quantize_fp8: line 4631 of `group_scales`: without `bar.sync`"],
     },
     Survivors {
         reason: "magnitudes have no sign",
-        mutants: &["quantize_fp8: line 8612 of `update_scales`: `setp.gt.s32` is always true"],
+        mutants: &["quantize_fp8: line 8834 of `update_scales`: `setp.gt.s32` is always true"],
     },
     Survivors {
         reason: "a block without a tile then takes one that has no rows, and stores nothing",
@@ -368,8 +365,8 @@ pub const QUANTIZERS: &[Survivors] = &[
     Survivors {
         reason: "a recipe's margin is at most 126, so that the power of two is a normal number",
         mutants: &[
-            "quantize_fp8: line 8631 of `update_scales`: `setp.gt.s32` is always true",
-            "quantize_fp8: line 8644 of `update_scales`: `setp.gt.u32` is always true",
+            "quantize_fp8: line 8853 of `update_scales`: `setp.gt.s32` is always true",
+            "quantize_fp8: line 8866 of `update_scales`: `setp.gt.u32` is always true",
         ],
     },
     Survivors {

@@ -1,7 +1,9 @@
 //! Quantization: its problem and its launches.
 
 use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target, Nvfp4Way};
-use grouped_linear_kernels::abi::quantize::{COLUMN_BLOCK, HISTORIES, Progress, ROW_BLOCK};
+use grouped_linear_kernels::abi::quantize::{
+    COLUMN_BLOCK, HISTORIES, HISTORY_GROUPS, Progress, ROW_BLOCK,
+};
 use grouped_linear_kernels::abi::{ElementType, GroupTable};
 use grouped_linear_kernels::variants::Role;
 
@@ -65,7 +67,7 @@ impl UpdateScalesProblem {
 
     pub(super) fn launch(&self) -> Result<LaunchPlan> {
         let role = row(Role::UpdateScales)?.role;
-        let grid = [self.groups as u32, self.histories as u32];
+        let grid = [(self.groups as u32).div_ceil(HISTORY_GROUPS), self.histories as u32];
         Ok(LaunchPlan {
             kernel: Some(PlannedKernel { role, grid }),
             reduce: None,

@@ -129,7 +129,7 @@ fn current(args: &ScaleArgs, amax: f32) -> f32 {
 
 /// Largest value of the block, in every thread; none is below zero.
 #[inline(always)]
-pub(super) unsafe fn block_max(value: f32, shared: u32) -> f32 {
+unsafe fn block_max(value: f32, shared: u32) -> f32 {
     // SAFETY: the whole block calls it together; the last barrier frees the memory for the next
     // call.
     unsafe {

@@ -3,20 +3,35 @@
 
 use core::mem::offset_of;
 
-use ptx_std::memory::{load_constant_u32, load_f32, shared_base, store_f32};
+use ptx_std::memory::{
+    load_constant_u32, load_f32, load_shared_f32, shared_base, store_f32, store_shared_f32,
+};
 use ptx_std::sync::block_barrier;
-use ptx_std::thread::{block_index, block_index_y, thread_index};
+use ptx_std::thread::{
+    WARP, block_index, block_index_y, lane_index, shuffle_xor_f32, thread_index,
+};
 
-use super::group_scales::{THREADS, block_max};
-use crate::abi::quantize::{History, UpdateScalesArgs};
+use crate::abi::quantize::{HISTORY_GROUPS, History, UpdateScalesArgs};
+use crate::quantize::mx::unroll::each8;
 
-/// The kernel: a block for each group, a line of blocks for each history.
+/// Threads of a block.
+pub const THREADS: u32 = 256;
+/// Dynamic shared memory: a maximum per warp and group.
+pub const SHARED_BYTES: u32 = 4 * HISTORY_GROUPS * WARPS;
+/// Warps of a block.
+const WARPS: u32 = THREADS / WARP;
+/// Lines of a history that the threads of a block read at once.
+const LINES: u32 = THREADS / HISTORY_GROUPS;
+/// Lines that a thread has read before it writes any.
+const AHEAD: u32 = 8;
+
+/// The kernel: a block for every [`HISTORY_GROUPS`] groups, a line of blocks for each history.
 ///
 /// # Safety
 ///
-/// Blocks as those of [`group_scales`](super::group_scales::run), in as many lines as there are
-/// histories; the addresses in `args` are valid for what its fields describe, and `args_address` is the
-/// address of `args`.
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, in as many lines as there
+/// are histories; the addresses in `args` are valid for what its fields describe, and `args_address` is
+/// the address of `args`.
 #[inline(always)]
 pub unsafe fn run(args: &UpdateScalesArgs, args_address: u64) {
     // SAFETY: the launcher keeps the contract above; all threads of the block stay together.
@@ -27,12 +42,13 @@ pub unsafe fn run(args: &UpdateScalesArgs, args_address: u64) {
         // By address: an index that is not constant would have the argument copied to the stack.
         let histories = args_address + offset_of!(UpdateScalesArgs, histories) as u64;
         let history = (histories as *const History).add(block_index_y() as usize).read();
-        let group = block_index();
-        if group >= history.groups {
+        let first = HISTORY_GROUPS * block_index();
+        if first >= history.groups {
             return;
         }
+        let group = first + thread_index() % HISTORY_GROUPS;
         let amax = advance(&history, group);
-        if thread_index() == 0 {
+        if thread_index() < HISTORY_GROUPS && group < history.groups {
             let at = 4 * u64::from(group);
             let scale = next_scale(&history, amax, history.scale + at);
             store_f32(history.scale + at, scale);
@@ -67,29 +83,67 @@ fn power_of_two(exponent: i32) -> f32 {
     })
 }
 
-/// The magnitude of the group's history that decides. The history moves on by one: entry 0 comes last,
-/// and becomes zero.
+/// The magnitude of the group's history that decides, in the block's first threads. The history moves on
+/// by one: entry 0 comes last, and becomes zero. A thread whose group does not exist reads that of the last
+/// one.
 #[inline(always)]
 unsafe fn advance(history: &History, group: u32) -> f32 {
-    let entry =
-        |i: u32| history.amax + 4 * (u64::from(i) * u64::from(history.groups) + u64::from(group));
+    let &History { groups, len, .. } = history;
+    let is_there = group < groups;
+    let column = u64::from(group.min(groups - 1));
+    let entry = |line: u32| history.amax + 4 * (u64::from(line) * u64::from(groups) + column);
     // SAFETY: as in `run`; the barrier in the loop stands between the reads of a run of entries and
     // the writes to it, and the next run's reads are behind them.
     unsafe {
         let newest = load_f32(entry(0));
         let mut largest = newest.max(0.0); // NaN counts as none
-        let mut first = 0;
-        while first < history.len {
-            let i = first + thread_index();
-            let moved = if i + 1 < history.len { load_f32(entry(i + 1)) } else { newest };
-            largest = largest.max(moved);
+        let mut line = thread_index() / HISTORY_GROUPS;
+        let mut run = 0;
+        while run < len {
+            let mut moved = [0f32; AHEAD as usize];
+            each8(|k| {
+                let next = line + LINES * k as u32 + 1;
+                moved[k] = load_f32(entry(next.min(len - 1)));
+            });
             block_barrier();
-            if i < history.len {
-                store_f32(entry(i), if i == 0 { 0.0 } else { moved });
-            }
-            first += THREADS;
+            each8(|k| {
+                let own = line + LINES * k as u32;
+                let moved = if own + 1 < len { moved[k] } else { newest };
+                largest = largest.max(moved);
+                if is_there && own < len {
+                    store_f32(entry(own), if own == 0 { 0.0 } else { moved });
+                }
+            });
+            line += LINES * AHEAD;
+            run += LINES * AHEAD;
         }
-        let largest = block_max(largest, shared_base());
+        let largest = column_max(largest);
         if history.most_recent != 0 { newest } else { largest }
+    }
+}
+
+/// The largest value of the threads whose numbers differ by multiples of [`HISTORY_GROUPS`], in the first
+/// threads of the block.
+#[inline(always)]
+unsafe fn column_max(value: f32) -> f32 {
+    // SAFETY: the whole block calls it together, once.
+    unsafe {
+        let mut largest = value;
+        let mut distance = HISTORY_GROUPS;
+        while distance < WARP {
+            largest = largest.max(shuffle_xor_f32(largest, distance));
+            distance *= 2;
+        }
+        let column = shared_base() + 4 * (lane_index() % HISTORY_GROUPS);
+        if lane_index() < HISTORY_GROUPS {
+            store_shared_f32(column + 4 * HISTORY_GROUPS * (thread_index() / WARP), largest);
+        }
+        block_barrier();
+        let mut warp = 0;
+        while warp < WARPS {
+            largest = largest.max(load_shared_f32(column + 4 * HISTORY_GROUPS * warp));
+            warp += 1;
+        }
+        largest
     }
 }
