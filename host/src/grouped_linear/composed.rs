@@ -3,6 +3,7 @@
 use super::functional::{
     DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, matrix, quantize,
 };
+use super::quantized::check_quantize;
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
@@ -99,6 +100,9 @@ pub fn requantize(
             to.source, to.groups, from.source, from.groups
         )));
     }
+    // All that can be refused is refused before the scratch memory is written.
+    let args = options.args(QuantizeSource::Tokens(scratch, splits));
+    check_quantize(stream, args, destination, |_, _| Ok(()))?;
     let sink = DequantizeSink::Tokens(scratch, splits);
     dequantize(stream, source, Direction::Rowwise, sink)?;
     quantize(stream, options.args(QuantizeSource::Tokens(scratch, splits)), destination)

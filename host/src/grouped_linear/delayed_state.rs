@@ -170,8 +170,8 @@ impl DelayedState {
     /// ```
     ///
     /// # Errors
-    /// Not as many values as history and scales have; a magnitude below zero; a scale that is not above
-    /// zero and finite; a stream of another device, or one that records a graph; then nothing has been
+    /// Not as many values as history and scales have; a magnitude below zero; a scale below
+    /// `f32::MIN_POSITIVE` or not finite; a stream of another device, or one that records a graph; then nothing has been
     /// written. A driver failure.
     pub fn restore(&mut self, stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
         self.history.check_device("delayed state", stream)?;
@@ -192,9 +192,12 @@ impl DelayedState {
                 "delayed state: the history has {amax}; magnitudes are not below zero"
             )));
         }
-        if let Some(scale) = scale.iter().find(|&&scale| !(scale > 0.0 && scale.is_finite())) {
+        // The inverse of a smaller one would be infinite.
+        let is_scale = |scale: f32| scale >= f32::MIN_POSITIVE && scale.is_finite();
+        if let Some(scale) = scale.iter().find(|&&scale| !is_scale(scale)) {
             return Err(Error::invalid(format!(
-                "delayed state: a scale is {scale}; scales are above zero and finite"
+                "delayed state: a scale is {scale}; scales are finite, and {:e} at least",
+                f32::MIN_POSITIVE
             )));
         }
         let inverse: Vec<f32> = scale.iter().map(|&scale| scale_inverse(scale)).collect();

@@ -114,6 +114,16 @@ pub fn quantize(
     args: QuantizeArgs<'_>,
     destination: &mut QuantizedTensor,
 ) -> Result<()> {
+    check_quantize(stream, args, destination, |plan, operands| stream.queue().run(plan, operands))
+}
+
+/// Checks a quantization, as [`quantize`] does, and hands it on.
+pub(super) fn check_quantize(
+    stream: &Stream,
+    args: QuantizeArgs<'_>,
+    destination: &QuantizedTensor,
+    then: impl FnOnce(&Plan, &Operands<'_>) -> Result<()>,
+) -> Result<()> {
     let QuantizeArgs { source, scale, delayed, skip, dbias, four_over_six, random } = args;
     let spec = destination.spec();
     let (operand, splits, input) = check_source(stream, &source, destination)?;
@@ -168,7 +178,7 @@ pub fn quantize(
     let plan = Plan::new(problem.into(), stream.device().target())?;
     let operands = Operands::Quantize(operands);
     operands.check(spec.groups, rows, stream)?;
-    stream.queue().run(&plan, &operands)
+    then(&plan, &operands)
 }
 
 /// Refuses a rule that no scale can follow, or that would be ignored.
@@ -285,7 +295,7 @@ pub struct QuantizedWgradArgs<'a> {
 /// FP32.
 ///
 /// # Errors
-/// Shapes, formats, devices or splits that do not fit; a copy that was not made; overlap of `y` with an
+/// Shapes, groups, formats, devices or splits that do not fit; a copy that was not made; overlap of `y` with an
 /// input; a device without a kernel for the formats; a driver failure.
 pub fn quantized_fprop(
     stream: &Stream,
@@ -401,6 +411,11 @@ impl<'a> Sides<'a> {
         options: QuantizedGemmOptions<'_>,
         (bias, bias_row_scales): (Option<&GroupedTensor>, Option<&Tensor>),
     ) -> Result<()> {
+        let [a, b] = [self.a, self.b].map(|(_, tensor)| tensor.spec().groups);
+        if a != b {
+            let (a_name, b_name) = (self.a.0, self.b.0);
+            return Err(Error::invalid(format!("{a_name}: {a} groups, {b_name}: {b} groups")));
+        }
         let directions = directions(problem.pass);
         let copy = |(name, tensor): (&'static str, &'a QuantizedTensor), direction| {
             tensor.check_device(name, stream)?;

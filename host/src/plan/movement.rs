@@ -226,7 +226,7 @@ const MOST_ALIGN: usize = 1 << 16;
 
 /// How many blocks of a kernel the GPU holds at once.
 pub(super) fn held(kernel: &Kernel, gpu: GpuTarget) -> u64 {
-    u64::from(kernel.blocks_per_multiprocessor() * gpu.multiprocessors)
+    u64::from(kernel.blocks_per_multiprocessor()) * u64::from(gpu.multiprocessors)
 }
 
 /// A kernel of tiles: as many blocks as the device holds at once, if they walk, or as there are tiles.

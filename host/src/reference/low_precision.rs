@@ -173,7 +173,7 @@ pub(super) fn dequantize(
             return Err(mismatch());
         };
         let values = micro::restore(operands.copy, spec, problem.direction, &layout, None)?;
-        return micro::write_exact(destination, spec, problem.direction, &offsets, &values);
+        return micro::write_exact(destination, spec, problem.direction, &offsets, values);
     }
     let values = restore(operands.copy, spec, problem.direction, &offsets)?;
     match operands.destination {

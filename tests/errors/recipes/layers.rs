@@ -100,6 +100,9 @@ pub(super) const RECIPES: &[Refusal] = &[
     ("a scale that is no number", "a scale is NaN; scales are", INVALID, |s| {
         restore(s, &[1.0; 2 * GROUPS], &[1.0, f32::NAN])
     }),
+    ("a scale whose inverse is infinite", "a scale is 0.00000", INVALID, |s| {
+        restore(s, &[1.0; 2 * GROUPS], &[1.0, 1e-39])
+    }),
     ("an infinite scale", "a scale is inf; scales are", INVALID, |s| {
         restore(s, &[1.0; 2 * GROUPS], &[1.0, f32::INFINITY])
     }),

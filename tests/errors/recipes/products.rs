@@ -18,6 +18,12 @@ use super::{
 use crate::fitting::{GROUPS, ROWS};
 use crate::{INVALID, Refusal};
 
+/// Fitting tokens in another number of groups.
+fn in_groups(stream: &Stream, features: usize, groups: usize) -> Result<QuantizedTensor> {
+    let source = SourceShape::Tokens { rows: ROWS, features };
+    QuantizedTensor::empty(stream, QuantizedSpec { groups, ..spec(source, E4M3, BOTH) })
+}
+
 /// What is multiplied.
 pub(super) struct Products {
     x: QuantizedTensor,
@@ -173,11 +179,17 @@ pub(super) const PRODUCTS: &[Refusal] = &[
         let x = QuantizedTensor::empty(s, spec(source, E4M3, BOTH))?;
         Products { x, ..Products::new(s)? }.wgrad(s)
     }),
+    ("x of more groups than weights", "x: 3 groups, weights: 2 groups", INVALID, |s| {
+        Products { x: in_groups(s, K, GROUPS + 1)?, ..Products::new(s)? }.fprop(s, FAST)
+    }),
+    ("x of fewer groups than weights", "x: 1 groups, weights: 2 groups", INVALID, |s| {
+        Products { x: in_groups(s, K, GROUPS - 1)?, ..Products::new(s)? }.fprop(s, FAST)
+    }),
+    ("dy of more groups than weights", "dy: 3 groups, weights: 2 groups", INVALID, |s| {
+        Products { dy: in_groups(s, N, GROUPS + 1)?, ..Products::new(s)? }.dgrad(s)
+    }),
     ("x of more groups than dy", "x: it has 6 rows in 3 groups, dy has 6 in 2", INVALID, |s| {
-        let source = SourceShape::Tokens { rows: ROWS, features: K };
-        let x = QuantizedSpec { groups: GROUPS + 1, ..spec(source, E4M3, BOTH) };
-        let x = QuantizedTensor::empty(s, x)?;
-        Products { x, ..Products::new(s)? }.wgrad(s)
+        Products { x: in_groups(s, K, GROUPS + 1)?, ..Products::new(s)? }.wgrad(s)
     }),
     ("2^31 - 1 rows of FP8, before padding, planned", "2148003712 rows are", INVALID, |_| {
         plan_wgrad(i32::MAX as usize)

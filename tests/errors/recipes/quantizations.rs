@@ -1,8 +1,10 @@
 //! Quantization.
 
-use grouped_linear::functional::{DbiasSink, QuantizeArgs, QuantizeSource, quantize};
+use grouped_linear::functional::{
+    DbiasSink, QuantizeArgs, QuantizeOptions, QuantizeSource, quantize, requantize,
+};
 use grouped_linear::plan::{Plan, QuantizeProblem, ScaleSource, Target, UpdateScalesProblem};
-use grouped_linear::recipe::{DelayedScaling, Format, ScaleRule};
+use grouped_linear::recipe::{BlockShape, DelayedScaling, Format, ScaleRule};
 use grouped_linear::{
     Accumulate, DType, DelayedState, DeviceKind, Direction, GroupedTensor, QuantizedCopy,
     QuantizedTensor, Result, SourceShape, Splits, Stream, Tensor,
@@ -121,6 +123,19 @@ pub(super) const QUANTIZATIONS: &[Refusal] = &[
     }),
     ("a step's end under a scale", "skip: element type f32", INVALID, |s| {
         update_unless(s, |state| state.scale().narrow(0, 1))
+    }),
+    ("quantized again with a rule that MXFP8 has not", "has a rule of its own", UNSUPPORTED, |s| {
+        let (x, splits) = (zeros(s, &[ROWS, 32])?, Splits::host(&[2, 3])?);
+        let mut source = tokens(s, 32, E4M3, ROWWISE)?;
+        quantize(s, QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits)), &mut source)?;
+        let mut destination =
+            tokens(s, 32, Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line }, BOTH)?;
+        let scale = ScaleRule { power_of_two: true, ..ScaleRule::default() };
+        let options = QuantizeOptions { scale, ..QuantizeOptions::default() };
+        let mut scratch = Tensor::from_f32(s, &[ROWS, 32], DType::Bf16, &[7.0; 32 * ROWS])?;
+        let done = requantize(s, &source, &splits, options, &mut scratch, &mut destination);
+        assert_eq!(scratch.to_f32(s)?, [7.0; 32 * ROWS], "a refusal has written scratch memory");
+        done
     }),
     ("one state's step ended twice", "delayed states overlap one another", INVALID, |s| {
         end_twice(s, 1)

@@ -35,9 +35,9 @@ pub(super) fn run(case: &QuantizeCase, device: &Device) -> Result<(), String> {
             compare_sums(case, got, want)?;
             continue;
         }
-        if dtype.is_float() {
+        if dtype.is_float() && !name.ends_with(" data") {
             let pairs = decode(got, *dtype).into_iter().zip(decode(want, *dtype));
-            // Which NaN a NaN becomes, the engines do not agree on.
+            // Which NaN a NaN becomes, the engines do not agree on; of exact numbers they do.
             let same = |(got, want): (f32, f32)| {
                 got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()
             };

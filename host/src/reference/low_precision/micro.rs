@@ -111,7 +111,7 @@ pub(super) fn quantize(
         if exact {
             let values = decode(&quantizer, layout, spec, direction, &data, &scales, None)?;
             let offsets = group_offsets(layout);
-            write_exact(&copy.data, spec, direction, &offsets, &values)?;
+            write_exact(&copy.data, spec, direction, &offsets, values)?;
         } else {
             store(&copy.data, &data)?;
             store(&copy.scale_inv, &scales)?;
@@ -233,14 +233,19 @@ pub(super) fn is_transformed(format: Format, direction: Direction) -> bool {
     transformed && direction == Direction::Columnwise
 }
 
-/// Stores exact numbers, which come in the order of the codes.
+/// Stores exact numbers, which come in the order of the codes. NaN is 0x7fff, as conversions of the GPU
+/// have it.
 pub(super) fn write_exact(
     destination: &Tensor,
     spec: QuantizedSpec,
     direction: Direction,
     offsets: &[usize],
-    values: &[f32],
+    mut values: Vec<f32>,
 ) -> Result<()> {
+    for value in values.iter_mut().filter(|value| value.is_nan()) {
+        *value = f32::from_bits(0x7fff_ffff);
+    }
+    let values = &values[..];
     if has_padding(spec, direction) {
         return write(destination, &with_padding(spec, offsets, values)?);
     }

@@ -100,6 +100,7 @@ impl Layout {
     pub fn weights(groups: usize, rows: usize, columns: usize) -> Result<Self> {
         let padded = rows.checked_next_multiple_of(PADDING).ok_or_else(too_large)?;
         check_size(padded.checked_mul(groups), columns)?;
+        u32::try_from(groups).map_err(|_| too_large())?;
         let group = |group| GroupRows {
             first: group * rows,
             rows,
