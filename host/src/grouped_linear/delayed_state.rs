@@ -171,8 +171,8 @@ impl DelayedState {
     ///
     /// # Errors
     /// Not as many values as history and scales have; a magnitude below zero; a scale below
-    /// `f32::MIN_POSITIVE` or not finite; a stream of another device, or one that records a graph; then nothing has been
-    /// written. A driver failure.
+    /// `f32::MIN_POSITIVE` or not finite; a stream of another device, or one that records a graph; then
+    /// nothing has been written. A driver failure.
     pub fn restore(&mut self, stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
         self.history.check_device("delayed state", stream)?;
         for (what, values, tensor) in

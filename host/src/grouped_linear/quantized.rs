@@ -295,8 +295,8 @@ pub struct QuantizedWgradArgs<'a> {
 /// FP32.
 ///
 /// # Errors
-/// Shapes, groups, formats, devices or splits that do not fit; a copy that was not made; overlap of `y` with an
-/// input; a device without a kernel for the formats; a driver failure.
+/// Shapes, groups, formats, devices or splits that do not fit; a copy that was not made; overlap of `y`
+/// with an input; a device without a kernel for the formats; a driver failure.
 pub fn quantized_fprop(
     stream: &Stream,
     args: &QuantizedFpropArgs<'_>,
@@ -414,7 +414,10 @@ impl<'a> Sides<'a> {
         let [a, b] = [self.a, self.b].map(|(_, tensor)| tensor.spec().groups);
         if a != b {
             let (a_name, b_name) = (self.a.0, self.b.0);
-            return Err(Error::invalid(format!("{a_name}: {a} groups, {b_name}: {b} groups")));
+            return Err(Error::invalid(format!(
+                "{a_name}: it was quantized for {a} groups, {b_name} for {b}; both need the groups of \
+                 the product"
+            )));
         }
         let directions = directions(problem.pass);
         let copy = |(name, tensor): (&'static str, &'a QuantizedTensor), direction| {

@@ -179,15 +179,24 @@ pub(super) const PRODUCTS: &[Refusal] = &[
         let x = QuantizedTensor::empty(s, spec(source, E4M3, BOTH))?;
         Products { x, ..Products::new(s)? }.wgrad(s)
     }),
-    ("x of more groups than weights", "x: 3 groups, weights: 2 groups", INVALID, |s| {
-        Products { x: in_groups(s, K, GROUPS + 1)?, ..Products::new(s)? }.fprop(s, FAST)
-    }),
-    ("x of fewer groups than weights", "x: 1 groups, weights: 2 groups", INVALID, |s| {
-        Products { x: in_groups(s, K, GROUPS - 1)?, ..Products::new(s)? }.fprop(s, FAST)
-    }),
-    ("dy of more groups than weights", "dy: 3 groups, weights: 2 groups", INVALID, |s| {
-        Products { dy: in_groups(s, N, GROUPS + 1)?, ..Products::new(s)? }.dgrad(s)
-    }),
+    (
+        "x of more groups than weights",
+        "x: it was quantized for 3 groups, weights for 2",
+        INVALID,
+        |s| Products { x: in_groups(s, K, GROUPS + 1)?, ..Products::new(s)? }.fprop(s, FAST),
+    ),
+    (
+        "x of fewer groups than weights",
+        "x: it was quantized for 1 groups, weights for 2",
+        INVALID,
+        |s| Products { x: in_groups(s, K, GROUPS - 1)?, ..Products::new(s)? }.fprop(s, FAST),
+    ),
+    (
+        "dy of more groups than weights",
+        "dy: it was quantized for 3 groups, weights for 2",
+        INVALID,
+        |s| Products { dy: in_groups(s, N, GROUPS + 1)?, ..Products::new(s)? }.dgrad(s),
+    ),
     ("x of more groups than dy", "x: it has 6 rows in 3 groups, dy has 6 in 2", INVALID, |s| {
         Products { x: in_groups(s, K, GROUPS + 1)?, ..Products::new(s)? }.wgrad(s)
     }),
