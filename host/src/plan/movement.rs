@@ -236,3 +236,20 @@ pub(super) fn walking(role: Role, tiles: u64, gpu: GpuTarget) -> Result<Option<P
     let blocks = if kernel.is_persistent() { tiles.min(held(kernel, gpu)) } else { tiles } as u32;
     Ok((blocks > 0).then_some(PlannedKernel { role, grid: [blocks, 1] }))
 }
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear_kernels::variants::KERNELS;
+
+    use super::*;
+
+    #[test]
+    fn blocks_of_a_gpu_of_any_size_are_counted() {
+        let gpu = GpuTarget { compute_capability: (9, 0), multiprocessors: u32::MAX };
+        let most = KERNELS.iter().max_by_key(|kernel| kernel.blocks_per_multiprocessor());
+        let most = most.expect("there are kernels");
+        assert!(most.blocks_per_multiprocessor() > 1, "no product would be beyond 32 bits");
+        let blocks = u64::from(most.blocks_per_multiprocessor());
+        assert_eq!(held(most, gpu), blocks * u64::from(u32::MAX));
+    }
+}

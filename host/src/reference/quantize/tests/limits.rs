@@ -15,6 +15,8 @@ fn layouts_that_cannot_be() {
     assert!(Layout::tokens(&[0, 1], most / 2, 4).is_err());
     assert!(Layout::tokens(&[0, 1], 1, most).is_err());
     assert!(Layout::weights(most, 1, 1).is_err());
+    assert!(Layout::weights(most, 0, 0).is_err());
+    assert!(Layout::weights(1 << 61, 0, 16).is_err());
     assert!(Layout::weights(1, most, 0).is_err());
     assert!(Layout::weights(1 << 40, 1 << 20, 1 << 10).is_err());
 }
