@@ -241,9 +241,9 @@ pub const HISTORIES: usize = 16;
 /// Groups of a history that one of its blocks has: memory moves as many numbers at once.
 pub const HISTORY_GROUPS: u32 = 8;
 
-/// Arguments of `update_scales`, a block for every [`HISTORY_GROUPS`] of each history, which ends a step of delayed
-/// scaling: the next scales from the history, which then moves on. Its second line, the oldest, goes, the
-/// others move up, the last becomes this step's, and the first zero.
+/// Arguments of `update_scales`, a block for every [`HISTORY_GROUPS`] of each history, which ends a step of
+/// delayed scaling: the next scales from the history, which then moves on. Its second line, the oldest,
+/// goes, the others move up, the last becomes this step's, and the first zero.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
