@@ -177,6 +177,23 @@ impl Case {
         self.layer.captured.then_some("the CPU records no graphs")
     }
 
+    /// About how long the emulated GPU takes, in products of tensor cores; to choose cases by. An
+    /// expert's rows, and features, count as whole tiles, and a product of one thread as eight.
+    pub(super) fn work(&self) -> usize {
+        const TILE: usize = 64;
+        let tiles = |count: usize| count.next_multiple_of(TILE);
+        let passes = match self.operation {
+            Operation::Fprop | Operation::Dgrad | Operation::Wgrad => 1,
+            Operation::Layer => 3,
+            Operation::Dbias | Operation::Dscales => 0,
+        };
+        let rows: usize = self.rows.splits().into_iter().map(tiles).sum();
+        let threads = if self.multiplies_on_tensor_cores() { 1 } else { 8 };
+        let work = passes * threads * rows * tiles(self.in_features) * tiles(self.out_features);
+        // What every case takes, whatever it multiplies.
+        work + (128 << 20)
+    }
+
     /// Tensor copies need multiples of 8.
     fn gpu_refusal(&self) -> Option<&'static str> {
         (self.asks_for_tensor_cores() && self.is_ragged())
@@ -328,11 +345,15 @@ const CROSSED: [usize; 4] = [0, 1, 2, 8];
 fn case(values: &[usize]) -> Case {
     let (operation, input, output) = PRODUCTS[values[0]];
     let (in_features, out_features) = FEATURES[values[2]];
+    let rows = match (operation, ROWS[values[1]]) {
+        (Operation::Layer, RowPattern::VeryMany) => layer_cases::MANY_EXPERTS,
+        (_, rows) => rows,
+    };
     Case {
         operation,
         input,
         output,
-        rows: ROWS[values[1]],
+        rows,
         tail: TAILS[values[3]],
         in_features,
         out_features,
@@ -436,7 +457,8 @@ fn listed() -> impl Iterator<Item = Case> {
 /// A selection in which every two values of different axes meet, for operations and for layers,
 /// buffers without rows, gradients of whole blocks of features, and long products.
 pub fn selected_cases() -> Vec<Case> {
-    let cases = pairwise::select(&AXES, SEED).into_iter().map(|values| case(&values));
+    let cases = pairwise::select(&AXES, SEED, |values| case(values).work());
+    let cases = cases.into_iter().map(|values| case(&values));
     unique(cases.chain(layer_cases::selected()).chain(listed()))
 }
 
