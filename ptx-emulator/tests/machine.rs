@@ -1,6 +1,8 @@
 //! Kernels of a few lines, run from their text: what they store, and what is reported of them.
 
-use ptx_emulator::{Arch, LaunchConfig, LaunchError, Machine, Options, ReportKind, Statistics};
+use ptx_emulator::{
+    Arch, LaunchConfig, LaunchError, Machine, MemoryError, Options, ReportKind, Statistics,
+};
 
 /// A module with the kernel `test(out)`, and functions before it.
 fn module(functions: &str, body: &str) -> String {
@@ -243,4 +245,18 @@ fn a_module_without_variables_is_loaded_once_for_all_machines() {
 fn machines_can_go_to_other_threads() {
     fn check<T: Send>() {}
     check::<Machine>();
+}
+
+#[test]
+fn memory_runs_out_where_the_options_say() {
+    let options = Options { memory_bytes: 1000, ..Options::new(Arch::Sm90a) };
+    let mut machine = Machine::with_options(options);
+    let first = machine.allocate(600).unwrap();
+    let error = machine.allocate(401).unwrap_err();
+    let (requested, available, capacity) = (401, 400, 1000);
+    assert_eq!(error, MemoryError::OutOfMemory { requested, available, capacity });
+    assert_eq!(error.to_string(), "401 bytes cannot be allocated: 400 of 1000 bytes are free");
+    machine.allocate(400).unwrap();
+    machine.free(first).unwrap();
+    machine.allocate(600).unwrap();
 }

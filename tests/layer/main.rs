@@ -13,6 +13,8 @@ mod experts;
 mod forms;
 mod inferred;
 mod kernels;
+#[cfg(feature = "emulator")]
+mod memory;
 mod prepare;
 mod recipe_buffers;
 mod recipes;
@@ -46,5 +48,7 @@ fn main() -> ExitCode {
         &[recipes::ON_BLACKWELL, forms::TESTS, recipe_buffers::ON_BLACKWELL, kernels::ON_BLACKWELL]
             .concat(),
     ));
+    #[cfg(feature = "emulator")]
+    trials.push(memory::trial());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

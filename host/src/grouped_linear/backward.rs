@@ -144,8 +144,8 @@ impl GroupedLinear {
             dbias_sink = Some((db, accumulate));
         }
 
+        let saved = saved.for_backward(stream, [dx, dw])?;
         // What is quantized is read once, so that is where the gradient of the bias is summed.
-        let saved = saved.restored(stream, [dx, dw])?;
         let low = saved.recipe.is_some() && (dx || dw);
         let fused = low && saved.bias_row_scales.is_none();
         let on_the_way = dbias_sink.as_mut().filter(|_| fused);
@@ -161,8 +161,7 @@ impl GroupedLinear {
             gradient.dgrad(stream, weights, splits, kernel, dx)?;
         }
         if let (true, Some(x)) = (dw, &saved.x) {
-            let operands =
-                WgradOperands::new(stream, x.clone(), &gradient, splits.clone(), kernel)?;
+            let operands = WgradOperands::new(x.clone(), &gradient, splits.clone(), kernel)?;
             if let Some((mut dw, accumulate)) = dw_sink {
                 operands.compute(stream, accumulate, &mut dw)?;
                 grads.dw = Some(dw);

@@ -114,9 +114,7 @@ enum Factors {
 }
 
 impl WgradOperands {
-    /// Tokens that were kept as they are are quantized now, where the recipe asks for it.
     pub(super) fn new(
-        stream: &Stream,
         x: Tokens,
         dy: &OutputGradient<'_>,
         splits: Splits,
@@ -126,18 +124,12 @@ impl WgradOperands {
             (Tokens::Plain(x), OutputGradient::Plain(dy)) => {
                 Factors::Plain { x, dy: (*dy).clone(), kernel }
             }
-            (x, OutputGradient::Quantized(dy, recipe)) => {
-                let x = match x {
-                    Tokens::Quantized(x) => x,
-                    Tokens::Plain(x) => {
-                        recipe.tokens(stream, Role::Input, &x, &splits, [false, true])?
-                    }
-                };
+            (Tokens::Quantized(x), OutputGradient::Quantized(dy, recipe)) => {
                 let dy = dy.only(Direction::Columnwise)?;
                 let options = quantized_options(recipe, Pass::Wgrad, kernel);
                 Factors::Quantized { x, dy, options }
             }
-            (Tokens::Quantized(_), OutputGradient::Plain(_)) => return Err(mixed()),
+            _ => return Err(mixed()),
         };
         Ok(Self { factors, splits })
     }
@@ -254,9 +246,10 @@ mod tests {
                 let recipe = LayerRecipe::new(&stream, config, recipe)?;
                 let dy = recipe.spec(Role::GradOutput, rows, [true, true]);
                 let dy = OutputGradient::Quantized(QuantizedTensor::empty(&stream, dy)?, &recipe);
-                let x = Tokens::Plain(Tensor::zeros(&stream, &[rows, 32], DType::F32)?);
+                let x =
+                    QuantizedTensor::empty(&stream, recipe.spec(Role::Input, rows, [false, true]))?;
                 let splits = Splits::host(&[1, 2])?;
-                let operands = WgradOperands::new(&stream, x, &dy, splits, kernel)?;
+                let operands = WgradOperands::new(Tokens::Quantized(x), &dy, splits, kernel)?;
                 let Factors::Quantized { x, dy, options } = &operands.factors else {
                     return Err(mixed());
                 };

@@ -6,6 +6,7 @@ use super::low_precision::LayerRecipe;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{BiasKind, KernelChoice, Pass, Problem};
+use crate::recipe::Role;
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
@@ -152,9 +153,14 @@ impl Saved {
         Ok(self)
     }
 
-    /// The same with quantized tokens and weights restored where backward computes in the layer's type,
-    /// as far as gradients of the tokens (`dx`) and the weights (`dw`) are wanted.
-    pub(super) fn restored(mut self, stream: &Stream, [dx, dw]: [bool; 2]) -> Result<Self> {
+    /// The same as backward reads it, as far as gradients of the tokens (`dx`) and the weights (`dw`) are
+    /// wanted: quantized tokens and weights restored where it computes in the layer's type, and tokens
+    /// that were kept as they are quantized where it follows a recipe.
+    pub(super) fn for_backward(mut self, stream: &Stream, [dx, dw]: [bool; 2]) -> Result<Self> {
+        if let (true, Some(recipe), Some(Tokens::Plain(x))) = (dw, &self.recipe, &self.x) {
+            let x = recipe.tokens(stream, Role::Input, x, &self.splits, [false, true])?;
+            self.x = Some(Tokens::Quantized(x));
+        }
         let Some(recipe) = &self.restore else { return Ok(self) };
         if let (true, Some(Tokens::Quantized(x))) = (dw, &self.x) {
             self.x = Some(Tokens::Plain(recipe.restore_tokens(stream, x, &self.splits)?));

@@ -6,20 +6,20 @@ use crate::race::{MemoryKind, Shadow};
 const ALIGNMENT: u64 = 256;
 /// Unmapped bytes between allocations, so that running off one never reaches the next.
 const GAP: u64 = 1 << 16;
-/// The most memory a machine hands out in all.
-const CAPACITY: u64 = 1 << 36;
 
 /// A memory operation of the host was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// There is not enough memory.
-    #[error("{requested} bytes cannot be allocated: {available} of {CAPACITY} bytes are free")]
+    #[error("{requested} bytes cannot be allocated: {available} of {capacity} bytes are free")]
     OutOfMemory {
         /// Bytes asked for.
         requested: u64,
         /// Bytes left.
         available: u64,
+        /// Bytes of the machine.
+        capacity: u64,
     },
     /// The bytes are not inside one allocation.
     #[error("{bytes} bytes at {address:#x} are not inside an allocation{hint}")]
@@ -79,14 +79,16 @@ impl Allocation {
 pub(crate) struct Memory {
     allocations: Vec<Allocation>,
     next: u64,
+    /// The most bytes that are handed out at a time.
+    capacity: u64,
     used: u64,
     /// The index that answered last; most accesses hit the same allocation again.
     last: usize,
 }
 
 impl Memory {
-    pub(crate) fn new() -> Self {
-        Self { allocations: Vec::new(), next: super::window::GLOBAL, used: 0, last: 0 }
+    pub(crate) fn new(capacity: u64) -> Self {
+        Self { allocations: Vec::new(), next: super::window::GLOBAL, capacity, used: 0, last: 0 }
     }
 
     /// Unspecified bytes: they are filled with a pattern, so that reading them is seen.
@@ -100,9 +102,10 @@ impl Memory {
     }
 
     fn allocate_in(&mut self, space: &'static str, bytes: u64) -> Result<u64, MemoryError> {
-        let available = CAPACITY - self.used;
+        let capacity = self.capacity;
+        let available = capacity - self.used;
         if bytes > available {
-            return Err(MemoryError::OutOfMemory { requested: bytes, available });
+            return Err(MemoryError::OutOfMemory { requested: bytes, available, capacity });
         }
         let mut contents = Vec::new();
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);

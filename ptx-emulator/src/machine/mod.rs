@@ -74,10 +74,13 @@ pub struct Options {
     pub instruction_limit: u64,
     /// How FP8 products are summed.
     pub fp8_accumulation: Fp8Accumulation,
+    /// How many bytes can be allocated at a time, variables of modules among them. An allocation counts
+    /// what was asked for, not what keeps it apart from the next.
+    pub memory_bytes: u64,
 }
 
 impl Options {
-    /// Checks on, seed 0, four multiprocessors, 2³² warp instructions, FP8 as the hardware does.
+    /// Checks on, seed 0, four multiprocessors, 2³² warp instructions, FP8 as the hardware does, 64 GiB.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
         Self {
@@ -87,6 +90,7 @@ impl Options {
             checks: Checks::On,
             instruction_limit: 1 << 32,
             fp8_accumulation: Fp8Accumulation::Hardware,
+            memory_bytes: 1 << 36,
         }
     }
 }
@@ -175,7 +179,8 @@ impl Machine {
     /// A machine.
     #[must_use]
     pub fn with_options(options: Options) -> Self {
-        Self { options, memory: Memory::new(), modules: Vec::new() }
+        let memory = Memory::new(options.memory_bytes);
+        Self { options, memory, modules: Vec::new() }
     }
 
     /// What the machine is like.
@@ -400,7 +405,7 @@ impl Machine {
         let shared_bytes = limits::check_launch(code, config, parameters)?;
         let mut random = Random::new(self.options.seed);
         let mut grid = GridState {
-            memory: std::mem::replace(&mut self.memory, Memory::new()),
+            memory: std::mem::replace(&mut self.memory, Memory::new(0)),
             races: Races::new(random.next()),
             statistics: Statistics::default(),
             random,

@@ -82,13 +82,16 @@ impl Gpu {
         if let Some(limit) = options.instruction_limit {
             machine.instruction_limit = limit;
         }
+        if let Some(bytes) = options.memory_bytes {
+            machine.memory_bytes = bytes;
+        }
         let machine = Machine::with_options(machine);
         let info = DeviceInfo {
             id: DeviceId { kind: DeviceKind::Emulated, ordinal: next_ordinal() },
             name: format!("emulated GPU, {arch}, seed {seed}"),
             compute_capability: Some(compute_capability),
             multiprocessors,
-            memory_bytes: None,
+            memory_bytes: options.memory_bytes,
             driver: None,
         };
         Ok(Self {

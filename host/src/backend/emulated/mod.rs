@@ -61,6 +61,9 @@ pub struct EmulatorOptions {
     /// Warp instructions of one launch, summed over all warps, after which it is taken to hang;
     /// `None` for the emulator's own limit.
     pub instruction_limit: Option<u64>,
+    /// How many bytes can be allocated at a time; `None` for the emulator's own limit. To see what a
+    /// program does when memory runs out.
+    pub memory_bytes: Option<u64>,
     /// Texts to load instead of the embedded modules of these names.
     #[doc(hidden)]
     pub replaced_modules: Vec<(String, String)>,
@@ -74,6 +77,7 @@ impl EmulatorOptions {
             seed: 0,
             multiprocessors: MULTIPROCESSORS,
             instruction_limit: None,
+            memory_bytes: None,
             replaced_modules: Vec::new(),
         }
     }
