@@ -449,13 +449,30 @@ fn cases_of_long_products() -> impl Iterator<Item = Case> {
     })
 }
 
+/// Very many experts, listed rather than drawn: beyond 64, where lists of fixed length end, in both layouts.
+fn cases_of_many_experts() -> impl Iterator<Item = Case> {
+    use Operation::{Dbias, Dgrad, Dscales, Fprop, Layer, Wgrad};
+    let operations = [Fprop, Dgrad, Wgrad, Dbias, Dscales, Layer].into_iter();
+    let operations =
+        operations.flat_map(|operation| LAYOUTS.iter().map(move |&layout| (operation, layout)));
+    operations.map(|(operation, layout)| {
+        let rows = match operation {
+            Layer => layer_cases::MANY_EXPERTS,
+            _ => RowPattern::VeryMany,
+        };
+        let bias = BiasCase::RowScaled;
+        Case { operation, rows, layout, bias, ..PLAIN }.normalised()
+    })
+}
+
 /// What is listed, of operations.
 fn listed() -> impl Iterator<Item = Case> {
-    cases_without_rows().chain(cases_of_whole_blocks()).chain(cases_of_long_products())
+    let products = cases_of_whole_blocks().chain(cases_of_long_products());
+    cases_without_rows().chain(products).chain(cases_of_many_experts())
 }
 
 /// A selection in which every two values of different axes meet, for operations and for layers,
-/// buffers without rows, gradients of whole blocks of features, and long products.
+/// buffers without rows, gradients of whole blocks of features, long products, and very many experts.
 pub fn selected_cases() -> Vec<Case> {
     let cases = pairwise::select(&AXES, SEED, |values| case(values).work());
     let cases = cases.into_iter().map(|values| case(&values));

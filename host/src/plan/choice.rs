@@ -190,13 +190,18 @@ impl Contest {
 
     /// The readable kernel runs on every GPU. Without rows it writes what beta and wgrad leave to write.
     fn readable(&self) -> Standing {
-        if self.problem.rows == 0 || (self.sm90.is_none() && self.sm100.is_none()) {
+        if self.problem.rows == 0 || !self.takes_operands() {
             Standing::Eligible
         } else if self.quantized {
             Standing::Refused(Obstacle::Quantized)
         } else {
             Standing::ByName
         }
+    }
+
+    /// Whether tensor cores of either architecture take these operands.
+    fn takes_operands(&self) -> bool {
+        self.sm90.is_some() || self.sm100.is_some()
     }
 
     fn tensor_cores(&self, target: KernelTarget, blocks: u32) -> Standing {
@@ -283,7 +288,7 @@ impl Contest {
                 "KernelChoice::{asked:?} was asked for: {obstacle}; KernelChoice::Auto takes what \
                  there is"
             ),
-            None if asked == KernelChoice::Narrow && self.sm90.is_some() => format!(
+            None if asked == KernelChoice::Narrow && self.takes_operands() => format!(
                 "KernelChoice::{asked:?} was asked for: narrow tiles are for fprop of 16-bit \
                  operands; KernelChoice::Auto takes what there is"
             ),
@@ -409,6 +414,20 @@ mod tests {
             }
         }
         Ok(())
+    }
+
+    /// Of codes, and of FP8, there are none on either architecture.
+    #[test]
+    fn narrow_tiles_of_codes_are_refused_for_what_they_are() {
+        let out_features = 480;
+        let narrow = GemmProblem { out_features, kernel: KernelChoice::Narrow, ..PRODUCT };
+        let micro = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+        let fp8 = Format::fp8(DType::E4m3, Blocks::Tensor);
+        for (format, gpu) in [(micro, BLACKWELL), (fp8, BLACKWELL), (fp8, HOPPER)] {
+            let error = scaled(narrow, format).choose(gpu).expect_err("narrow").to_string();
+            let part = "narrow tiles are for fprop of 16-bit operands";
+            assert!(error.contains(part), "{format}: {error}");
+        }
     }
 
     fn sm90_fprop(narrow: bool) -> Role {
