@@ -144,6 +144,7 @@ impl GroupedLinear {
             dbias_sink = Some((db, accumulate));
         }
 
+        // What may find no memory, before histories, random states and sums move.
         let saved = saved.for_backward(stream, [dx, dw])?;
         // What is quantized is read once, so that is where the gradient of the bias is summed.
         let low = saved.recipe.is_some() && (dx || dw);
