@@ -113,4 +113,14 @@ mod tests {
         assert!((35..=50).contains(&rows.len()), "{} rows", rows.len());
         assert_eq!(rows, select(&axes, 1, work), "the selection depends on the seed alone");
     }
+    /// A value meets the seven of the longest axis in no fewer rows.
+    #[test]
+    fn what_is_much_work_occurs_where_it_must() {
+        let axes = [7, 5, 4, 3, 2, 2];
+        let dear = |row: &[usize]| if row[5] == 1 { 100 } else { 1 };
+        for seed in 1..=5 {
+            let rows = select(&axes, seed, dear);
+            assert_eq!(rows.iter().filter(|row| row[5] == 1).count(), 7, "seed {seed}");
+        }
+    }
 }
