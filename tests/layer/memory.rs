@@ -1,12 +1,12 @@
-//! Memory that runs out in forward or backward, at each place where it can: what steps add to is as it
-//! was before the call, and with more memory the same call succeeds.
+//! Memory that runs out in forward or backward, at each place where it can in small layers: what steps
+//! add to is as it was before the call, and with more memory the same call succeeds. Products whose
+//! scratch memory is larger than that of what runs before them (aligned ones) are not among these.
 
 use grouped_linear::recipe::Recipe;
 use grouped_linear::{
     Arch, BackwardOptions, BiasUse, DType, Device, EmulatorOptions, Error, GradSink, GroupedTensor,
     LayerRecipe, ParamLayout, Result, SavePolicy, Saved, Stream, Tensor, Wgrad,
 };
-
 use libtest_mimic::Trial;
 
 use crate::exact::read;
@@ -97,7 +97,7 @@ fn in_every_place(
     let mut room = 0;
     for place in 0..PLACES {
         rewind(stream, Some(&training.recipe))?;
-        let saved = if backward { Some(training.forward(stream)?) } else { None };
+        let saved = backward.then(|| training.forward(stream)).transpose()?;
         let before = training.state(stream)?;
         let taken = all_but(stream, room)?;
         let outcome = match saved {
