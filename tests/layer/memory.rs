@@ -1,19 +1,19 @@
-//! Memory that runs out in forward or backward, at each place where it can in small layers: what steps
-//! add to is as it was before the call, and with more memory the same call succeeds. Products whose
-//! scratch memory is larger than that of what runs before them (aligned ones) are not among these.
+//! Memory that runs out in forward or backward, at each place where it can: what steps add to is as it
+//! was before the call, and with more memory the same call succeeds.
 
-use grouped_linear::recipe::Recipe;
+use grouped_linear::recipe::{DelayedScaling, Recipe};
 use grouped_linear::{
-    Arch, BackwardOptions, BiasUse, DType, Device, EmulatorOptions, Error, GradSink, GroupedTensor,
-    LayerRecipe, ParamLayout, Result, SavePolicy, Saved, Stream, Tensor, Wgrad,
+    Arch, BackwardOptions, BiasUse, Config, DType, Device, EmulatorOptions, Error, GradSink,
+    GroupedLinear, GroupedTensor, LayerRecipe, ParamLayout, Result, SavePolicy, Saved, Splits,
+    Stream, Tensor, Wgrad,
 };
 use libtest_mimic::Trial;
 
 use crate::exact::read;
-use crate::recipes::{GROUPS, K, Model, N, recipes, rewind};
+use crate::recipes::{Model, recipes, rewind};
 
 /// Bytes of the device.
-const MEMORY: u64 = 16 << 20;
+const MEMORY: u64 = 32 << 20;
 /// More places than any call has.
 const PLACES: usize = 100;
 
@@ -23,33 +23,41 @@ type State = (Vec<Vec<f32>>, Option<(u64, u64)>);
 /// A layer, and what its steps add to.
 struct Training {
     model: Model,
-    recipe: LayerRecipe,
+    recipe: Option<LayerRecipe>,
+    /// Whether every row has a factor for its bias, whose gradient is then a launch of its own.
+    scales_bias: bool,
     dw: GroupedTensor,
     db: GroupedTensor,
 }
 
 impl Training {
-    fn new(stream: &Stream, recipe: LayerRecipe, model: Model) -> Result<Self> {
+    fn new(stream: &Stream, model: Model, recipe: Option<LayerRecipe>) -> Result<Self> {
+        let Config { groups, in_features, out_features, .. } = model.config;
         let sums = |shape: &[usize]| {
-            let held = vec![0.75; GROUPS * shape.iter().product::<usize>()];
-            GroupedTensor::from_f32(stream, ParamLayout::Packed, GROUPS, shape, DType::F32, &held)
+            let held = vec![0.75; groups * shape.iter().product::<usize>()];
+            GroupedTensor::from_f32(stream, ParamLayout::Packed, groups, shape, DType::F32, &held)
         };
-        Ok(Self { model, recipe, dw: sums(&[N, K])?, db: sums(&[N])? })
+        let (dw, db) = (sums(&[out_features, in_features])?, sums(&[out_features])?);
+        Ok(Self { model, recipe, scales_bias: false, dw, db })
     }
 
     fn state(&self, stream: &Stream) -> Result<State> {
         let mut values = vec![read(stream, &self.dw)?, read(stream, &self.db)?];
-        if let Some(delayed) = self.recipe.delayed() {
+        if let Some(delayed) = self.recipe.as_ref().and_then(LayerRecipe::delayed) {
             for own in [&delayed.input, &delayed.weight, &delayed.grad_output] {
                 values.extend([own.history().to_f32(stream)?, own.scale().to_f32(stream)?]);
             }
         }
-        let random = self.recipe.random().map(|random| random.read(stream)).transpose()?;
-        Ok((values, random))
+        let random = self.recipe.as_ref().and_then(LayerRecipe::random);
+        Ok((values, random.map(|random| random.read(stream)).transpose()?))
     }
 
     fn forward(&self, stream: &Stream) -> Result<Saved> {
-        Ok(self.model.forward(stream, BiasUse::Add, Some(&self.recipe))?.1)
+        let bias = match self.scales_bias {
+            true => BiasUse::RowScaled(&self.model.row_scales),
+            false => BiasUse::Add,
+        };
+        Ok(self.model.forward(stream, bias, self.recipe.as_ref())?.1)
     }
 
     fn backward(&mut self, stream: &Stream, saved: Saved) -> Result<()> {
@@ -60,6 +68,23 @@ impl Training {
         };
         self.model.layer.backward_with(stream, saved, &self.model.dy, options).map(drop)
     }
+}
+
+/// A layer whose weights have more blocks than its tokens, and so magnitudes.
+fn wide(stream: &Stream) -> Result<Model> {
+    const SIZE: usize = 1536;
+    const ROWS: usize = 5;
+    let tensor = |shape: &[usize]| {
+        let count = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|at| (at % 97) as f32 / 97.0).collect();
+        Tensor::from_f32(stream, shape, DType::Bf16, &values)
+    };
+    let (groups, dtype) = (1, DType::Bf16);
+    let config = Config { groups, in_features: SIZE, out_features: SIZE, dtype };
+    let weights = GroupedTensor::packed(tensor(&[1, SIZE, SIZE])?)?;
+    let layer = GroupedLinear::new(stream, config, weights, None)?;
+    let (x, dy, splits) = (tensor(&[ROWS, SIZE])?, tensor(&[ROWS, SIZE])?, Splits::host(&[ROWS])?);
+    Ok(Model { layer, config, x, dy, splits, ..Model::new(stream, dtype, 31)? })
 }
 
 /// Takes all memory but so many bytes.
@@ -96,13 +121,15 @@ fn in_every_place(
 ) -> Result<usize> {
     let mut room = 0;
     for place in 0..PLACES {
-        rewind(stream, Some(&training.recipe))?;
+        rewind(stream, training.recipe.as_ref())?;
         let saved = backward.then(|| training.forward(stream)).transpose()?;
         let before = training.state(stream)?;
+        // One that has no scratch memory from an earlier call.
+        let own = stream.device().stream()?;
         let taken = all_but(stream, room)?;
         let outcome = match saved {
-            Some(saved) => training.backward(stream, saved),
-            None => training.forward(stream).map(drop),
+            Some(saved) => training.backward(&own, saved),
+            None => training.forward(&own).map(drop),
         };
         drop(taken);
         let Err(error) = outcome else {
@@ -120,7 +147,7 @@ pub(crate) fn trial() -> Trial {
     Trial::test("emulated-sm_90a: memory that runs out", || Ok(runs_out()?))
 }
 
-/// Recipes that differ in what they allocate, and both ways to save the tokens.
+/// Recipes that differ in what they allocate, none, and both ways to save the tokens.
 fn runs_out() -> Result<()> {
     const KINDS: [&str; 6] =
         ["current", "delayed", "block", "block, all vectors", "mxfp8", "nvfp4"];
@@ -129,21 +156,38 @@ fn runs_out() -> Result<()> {
     let device = Device::emulated_with(options)?;
     assert_eq!(device.info().memory_bytes, Some(MEMORY));
     let stream = device.stream()?;
+    let model = || Model::new(&stream, DType::Bf16, 31);
+    let in_both_calls = |what: &str, training: &mut Training, least: usize| -> Result<()> {
+        for backward in [false, true] {
+            let what = format!("{what}, backward: {backward}");
+            let places = in_every_place(&stream, &what, training, backward)?;
+            assert!(places >= least, "{what}: {places} places");
+        }
+        Ok(())
+    };
+
     let recipes = recipes().into_iter().filter(|(name, _)| KINDS.contains(name));
     for (name, recipe) in recipes {
         for save in [SavePolicy::Quantized, SavePolicy::Original] {
             if save == SavePolicy::Original && matches!(recipe, Recipe::Delayed(_)) {
                 continue;
             }
-            let model = Model::new(&stream, DType::Bf16, 31)?;
+            let model = model()?;
             let own = model.recipe(&stream, recipe)?.with_save(save)?;
-            let mut training = Training::new(&stream, own, model)?;
-            for backward in [false, true] {
-                let what = format!("{name}, {save:?}, backward: {backward}");
-                let places = in_every_place(&stream, &what, &mut training, backward)?;
-                assert!(places >= 4, "{what}: {places} places");
+            let mut training = Training::new(&stream, model, Some(own))?;
+            in_both_calls(&format!("{name}, {save:?}"), &mut training, 4)?;
+            if (name, save) == ("current", SavePolicy::Quantized) {
+                training.scales_bias = true;
+                in_both_calls("current, scaled bias", &mut training, 4)?;
             }
         }
     }
+    // The output and scratch memory; the gradient of the tokens and scratch memory.
+    in_both_calls("no recipe", &mut Training::new(&stream, model()?, None)?, 2)?;
+
+    let model = wide(&stream)?;
+    let recipe = model.recipe(&stream, Recipe::Delayed(DelayedScaling::default()))?;
+    let mut training = Training::new(&stream, model, Some(recipe))?;
+    in_every_place(&stream, "wide weights", &mut training, false)?;
     Ok(())
 }

@@ -118,7 +118,7 @@ pub(crate) struct Model {
     pub(crate) config: Config,
     pub(crate) x: Tensor,
     pub(crate) dy: Tensor,
-    row_scales: Tensor,
+    pub(crate) row_scales: Tensor,
     pub(crate) splits: Splits,
     pub(crate) kernel: KernelChoice,
 }

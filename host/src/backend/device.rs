@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::emulated::{self, EmulatorOptions};
 use super::{Queue, QueueEvent, QueueGraph, cpu, cuda};
 use crate::error::{Error, Result};
-use crate::plan::{KernelRole, Target};
+use crate::plan::{KernelRole, Plan, Problem, Target};
+use crate::splits::Splits;
 
 /// Which engine a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -216,6 +217,24 @@ impl Stream {
 
     pub(crate) fn queue(&self) -> &dyn Queue {
         &*self.queue
+    }
+
+    /// Allocates what the launches of these problems do, before the first of them: one that found no
+    /// memory would leave what the others have added to.
+    ///
+    /// # Errors
+    /// A problem that the device cannot run; out of memory.
+    pub(crate) fn reserve(
+        &self,
+        splits: &Splits,
+        problems: impl IntoIterator<Item = Problem>,
+    ) -> Result<()> {
+        let target = self.device.target();
+        let bytes = problems.into_iter().try_fold(0, |most: usize, problem| {
+            let plan = Plan::new(problem, target)?;
+            Ok::<_, Error>(plan.launch.map_or(most, |launch| most.max(launch.workspace.bytes)))
+        })?;
+        if bytes == 0 { Ok(()) } else { self.queue.reserve(bytes, splits) }
     }
 
     /// Waits until all work is done. Failures that only the device knew, such as invalid splits in

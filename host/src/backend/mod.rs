@@ -30,6 +30,7 @@ pub(crate) use self::map::MapDescriptor;
 use crate::error::{Error, Result};
 use crate::launch::Launches;
 use crate::plan::{KernelTarget, Operands, Plan};
+use crate::splits::Splits;
 use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// A place in memory: the allocation and a byte offset.
@@ -55,6 +56,12 @@ pub(crate) trait Queue: Debug + Send + Sync {
     /// Stores the addresses (and tensor maps) of discrete tensors on the device; `None` where the
     /// engine needs none.
     fn address_table(&self, tensors: &[Tensor]) -> Result<Option<AddressTable>>;
+
+    /// Allocates what launches do: scratch memory of so many bytes, unless there is as much, and the
+    /// splits' copy on the device. The CPU needs neither.
+    fn reserve(&self, _bytes: usize, _splits: &Splits) -> Result<()> {
+        Ok(())
+    }
 
     /// Carries out a plan. Operands have been checked against it.
     fn run(&self, plan: &Plan, operands: &Operands<'_>) -> Result<()>;

@@ -10,6 +10,7 @@ use super::sink::{GradSink, RowSink, Wgrad};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{Overlaps, Pass, Plan};
+use crate::recipe::Role;
 use crate::tensor::{GroupedTensor, Tensor};
 
 /// Gradients of one forward call.
@@ -146,15 +147,39 @@ impl GroupedLinear {
 
         // What may find no memory, before histories, random states and sums move.
         let saved = saved.for_backward(stream, [dx, dw])?;
+        let quantized = match &saved.recipe {
+            Some(recipe) if dx || dw => {
+                Some((recipe, recipe.open(stream, Role::GradOutput, rows, [dx, dw])?))
+            }
+            _ => None,
+        };
         // What is quantized is read once, so that is where the gradient of the bias is summed.
-        let low = saved.recipe.is_some() && (dx || dw);
-        let fused = low && saved.bias_row_scales.is_none();
-        let on_the_way = dbias_sink.as_mut().filter(|_| fused);
-        let on_the_way =
-            on_the_way.map(|(db, accumulate)| DbiasSink { db, accumulate: *accumulate });
-        let gradient = match low {
-            true => OutputGradient::new(stream, &saved, dy, [dx, dw], on_the_way)?,
-            false => OutputGradient::Plain(dy),
+        let fused = quantized.is_some() && saved.bias_row_scales.is_none();
+        let db = dbias_sink.as_ref().map(|(db, _)| db.dtype());
+        let (summed, of_its_own) = if fused { (db, None) } else { (None, db) };
+        let launches = [
+            quantized
+                .as_ref()
+                .map(|(recipe, _)| recipe.quantization(Role::GradOutput, rows, [dx, dw], summed)),
+            grads.dx.as_ref().map(|dx| saved.product(Pass::Dgrad, dx.dtype())),
+            dw_sink.as_ref().map(|(dw, _)| saved.product(Pass::Wgrad, dw.dtype())),
+            of_its_own.map(|db| config.dbias(rows, db)),
+            grads
+                .dscales
+                .as_ref()
+                .and(saved.bias.as_ref())
+                .map(|bias| config.dscales(rows, bias.dtype())),
+        ];
+        stream.reserve(&saved.splits, launches.into_iter().flatten())?;
+
+        let gradient = match quantized {
+            Some((recipe, room)) => {
+                let on_the_way = dbias_sink.as_mut().filter(|_| fused);
+                let on_the_way =
+                    on_the_way.map(|(db, accumulate)| DbiasSink { db, accumulate: *accumulate });
+                OutputGradient::quantized(stream, recipe, (dy, &saved.splits), room, on_the_way)?
+            }
+            None => OutputGradient::Plain(dy),
         };
 
         let (splits, kernel) = (&saved.splits, saved.kernel);

@@ -259,6 +259,14 @@ impl GroupedLinear {
         if recipe.in_backward() && (needs.dx || needs.dw) {
             recipe.room(Role::GradOutput, rows, [needs.dx, needs.dw])?;
         }
+        let quantization =
+            |role, columnwise| recipe.quantization(role, rows, [true, columnwise], None);
+        let launches = [
+            source.map(|_| quantization(Role::Input, columnwise[0])),
+            b.is_none().then(|| quantization(Role::Weight, columnwise[1])),
+            Some(problem.into()),
+        ];
+        stream.reserve(splits, launches.into_iter().flatten())?;
         if let Some(source) = source {
             let source = QuantizeSource::Tokens(source, splits);
             recipe.quantize(stream, Role::Input, source, &mut x)?;

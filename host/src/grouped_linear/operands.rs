@@ -1,8 +1,9 @@
 //! What backward multiplies: plain tensors, or quantized ones where forward followed a recipe.
 
 use super::functional::{
-    Accumulate, DbiasSink, DgradArgs, QuantizeSource, QuantizedDgradArgs, QuantizedGemmOptions,
-    QuantizedWgradArgs, WgradArgs, dgrad, quantize, quantized_dgrad, quantized_wgrad,
+    Accumulate, DbiasSink, DgradArgs, QuantizeArgs, QuantizeSource, QuantizedDgradArgs,
+    QuantizedGemmOptions, QuantizedWgradArgs, WgradArgs, dgrad, quantize, quantized_dgrad,
+    quantized_wgrad,
 };
 use super::low_precision::LayerRecipe;
 use super::saved::{Saved, Tokens, Weights};
@@ -23,21 +24,17 @@ pub(super) enum OutputGradient<'a> {
 }
 
 impl<'a> OutputGradient<'a> {
-    /// Quantizes `dy` where backward follows a recipe, in the copies that the gradients of tokens
-    /// (`dx`) and weights (`dw`) read; the gradient of the bias is summed on the way.
-    pub(super) fn new(
+    /// Quantizes `dy`, whose rows go by the splits, into the copies that `quantized` has; the gradient
+    /// of the bias is summed on the way.
+    pub(super) fn quantized(
         stream: &Stream,
-        saved: &'a Saved,
-        dy: &'a Tensor,
-        [dx, dw]: [bool; 2],
+        recipe: &'a LayerRecipe,
+        (dy, splits): (&Tensor, &Splits),
+        mut quantized: QuantizedTensor,
         dbias: Option<DbiasSink<'_>>,
     ) -> Result<Self> {
-        let Some(recipe) = &saved.recipe else { return Ok(Self::Plain(dy)) };
-        let mut quantized = recipe.open(stream, Role::GradOutput, saved.rows, [dx, dw])?;
-        let source = QuantizeSource::Tokens(dy, &saved.splits);
-        let mut args = recipe.args(Role::GradOutput, source);
-        args.dbias = dbias;
-        quantize(stream, args, &mut quantized)?;
+        let args = recipe.args(Role::GradOutput, QuantizeSource::Tokens(dy, splits));
+        quantize(stream, QuantizeArgs { dbias, ..args }, &mut quantized)?;
         Ok(Self::Quantized(quantized, recipe))
     }
 

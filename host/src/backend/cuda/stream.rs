@@ -22,6 +22,7 @@ use crate::backend::{
 use crate::error::{Error, Result};
 use crate::launch::{Launch, Launches};
 use crate::plan::{KernelTarget, Operands, Plan};
+use crate::splits::Splits;
 use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// Up to this size a copy from pageable memory is complete for the host when the call returns: the
@@ -185,6 +186,11 @@ impl Queue for CudaStream {
         // SAFETY: the stream is alive as long as `self`.
         unsafe { driver.stream_synchronize(self.0.handle())? };
         Ok(Some(table))
+    }
+
+    fn reserve(&self, bytes: usize, splits: &Splits) -> Result<()> {
+        splits.on_device(self)?;
+        Launcher::workspace(self, bytes).map(drop)
     }
 
     fn run(&self, plan: &Plan, operands: &Operands<'_>) -> Result<()> {

@@ -19,6 +19,7 @@ use crate::backend::{
 use crate::error::{Error, Result};
 use crate::launch::Launches;
 use crate::plan::{KernelTarget, Operands, Plan};
+use crate::splits::Splits;
 use crate::tensor::{AddressTable, Memory, Tensor};
 
 /// The least scratch memory that a graph can use, as on a GPU.
@@ -160,6 +161,11 @@ impl Queue for EmulatedQueue {
     fn address_table(&self, tensors: &[Tensor]) -> Result<Option<AddressTable>> {
         let _turn = self.eager("the addresses of discrete tensors")?;
         address_table::store(self, tensors).map(Some)
+    }
+
+    fn reserve(&self, bytes: usize, splits: &Splits) -> Result<()> {
+        splits.on_device(self)?;
+        Launcher::workspace(self, bytes).map(drop)
     }
 
     fn run(&self, plan: &Plan, operands: &Operands<'_>) -> Result<()> {

@@ -97,7 +97,7 @@ impl LayerRecipe {
         let target = stream.device().target();
         let Some(weights) = &self.weights else {
             own.check_device("weights", stream)?;
-            let problem = self.quantization(Role::Weight, 0, [true, columnwise]);
+            let problem = self.quantization(Role::Weight, 0, [true, columnwise], None);
             return check_source(&Plan::new(problem, target)?, own.tensors());
         };
         weights.check_device("weights", stream)?;
