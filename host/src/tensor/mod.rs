@@ -12,11 +12,12 @@ pub use self::dtype::{DType, Element};
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
-#[cfg(feature = "safetensors")]
-pub(crate) use self::quantized::{COLUMNWISE, ROWWISE, SCALE, Shared};
+pub(crate) use self::quantized::{COLUMNWISE, ROWWISE};
 pub use self::quantized::{
     CopySpec, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
 };
+#[cfg(feature = "safetensors")]
+pub(crate) use self::quantized::{SCALE, Shared};
 pub(crate) use self::quantized::{check_experts, missing_copy};
 pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
