@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::emulated::{self, EmulatorOptions};
 use super::{Queue, QueueEvent, QueueGraph, cpu, cuda};
 use crate::error::{Error, Result};
-use crate::plan::{KernelRole, Plan, Problem, Target};
+use crate::plan::{KernelRole, Target};
 use crate::splits::Splits;
 
 /// Which engine a device is.
@@ -219,22 +219,14 @@ impl Stream {
         &*self.queue
     }
 
-    /// Allocates what the launches of these problems do, before the first of them: one that found no
-    /// memory would leave what the others have added to.
+    /// Allocates what launches with these splits do, those that need most `scratch` bytes: before the
+    /// first of them, since one that found no memory would leave what the others have added to. (What the
+    /// first needs for itself, it allocates before it writes.)
     ///
     /// # Errors
-    /// A problem that the device cannot run; out of memory.
-    pub(crate) fn reserve(
-        &self,
-        splits: &Splits,
-        problems: impl IntoIterator<Item = Problem>,
-    ) -> Result<()> {
-        let target = self.device.target();
-        let bytes = problems.into_iter().try_fold(0, |most: usize, problem| {
-            let plan = Plan::new(problem, target)?;
-            Ok::<_, Error>(plan.launch.map_or(most, |launch| most.max(launch.workspace.bytes)))
-        })?;
-        if bytes == 0 { Ok(()) } else { self.queue.reserve(bytes, splits) }
+    /// Out of memory; in a capture, memory that has not been allocated yet.
+    pub(crate) fn reserve(&self, splits: &Splits, scratch: usize) -> Result<()> {
+        if scratch == 0 { Ok(()) } else { self.queue.reserve(scratch, splits) }
     }
 
     /// Waits until all work is done. Failures that only the device knew, such as invalid splits in

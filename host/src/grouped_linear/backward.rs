@@ -118,7 +118,7 @@ impl GroupedLinear {
         options: BackwardOptions<'_>,
     ) -> Result<SelectedGrads> {
         let config = self.config;
-        self.check_sinks(stream, &saved, Some(dy), &options)?;
+        let products = self.check_sinks(stream, &saved, Some(dy), &options)?;
         let (rows, mut grads) = (saved.rows, SelectedGrads::default());
         let mut options = options;
 
@@ -155,22 +155,18 @@ impl GroupedLinear {
         };
         // What is quantized is read once, so that is where the gradient of the bias is summed.
         let fused = quantized.is_some() && saved.bias_row_scales.is_none();
-        let db = dbias_sink.as_ref().map(|(db, _)| db.dtype());
-        let (summed, of_its_own) = if fused { (db, None) } else { (None, db) };
-        let launches = [
-            quantized
-                .as_ref()
-                .map(|(recipe, _)| recipe.quantization(Role::GradOutput, rows, [dx, dw], summed)),
-            grads.dx.as_ref().map(|dx| saved.product(Pass::Dgrad, dx.dtype())),
-            dw_sink.as_ref().map(|(dw, _)| saved.product(Pass::Wgrad, dw.dtype())),
-            of_its_own.map(|db| config.dbias(rows, db)),
-            grads
-                .dscales
-                .as_ref()
-                .and(saved.bias.as_ref())
-                .map(|bias| config.dscales(rows, bias.dtype())),
-        ];
-        stream.reserve(&saved.splits, launches.into_iter().flatten())?;
+        let of_its_own = dbias_sink.as_ref().filter(|_| !fused).map(|(db, _)| db.dtype());
+        let scratch = match of_its_own {
+            Some(db) => {
+                let plan = Plan::new(config.dbias(rows, db), stream.device().target())?;
+                products.max(plan.scratch_bytes())
+            }
+            None => products,
+        };
+        // Products that are not quantized need no more than the first of them.
+        if quantized.is_some() || of_its_own.is_some() {
+            stream.reserve(&saved.splits, scratch)?;
+        }
 
         let gradient = match quantized {
             Some((recipe, room)) => {
@@ -205,14 +201,14 @@ impl GroupedLinear {
     }
 
     /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits
-    /// is for later to say.
+    /// is for later to say. The scratch memory that the products need, in bytes.
     pub(crate) fn check_sinks(
         &self,
         stream: &Stream,
         saved: &Saved,
         dy: Option<&Tensor>,
         options: &BackwardOptions<'_>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         check_origin(self, saved)?;
         let config = &self.config;
         if let Some(dy) = dy {
@@ -269,18 +265,19 @@ impl GroupedLinear {
         // Wherever they go, and whenever they are computed: when a product is launched, the output
         // gradient has been quantized, and the gradient of the bias summed.
         let [has_dx, has_dw] = wanted(saved, options);
+        let mut scratch = 0;
         if has_dx {
             let dx = options.dx.buffer().map_or(&[][..], std::slice::from_ref);
-            check_product(stream, saved, Pass::Dgrad, dy, dx)?;
+            scratch = check_product(stream, saved, Pass::Dgrad, dy, dx)?;
         }
         if has_dw {
             let dw = match &options.dw {
                 Wgrad::Now(sink) => sink.buffer().map_or(&[][..], GroupedTensor::tensors),
                 Wgrad::Delayed | Wgrad::Skip => &[],
             };
-            check_product(stream, saved, Pass::Wgrad, dy, dw)?;
+            scratch = scratch.max(check_product(stream, saved, Pass::Wgrad, dy, dw)?);
         }
-        Ok(())
+        Ok(scratch)
     }
 }
 

@@ -246,7 +246,7 @@ impl GroupedLinear {
         overlaps.read(recipe.memory());
         overlaps.write([&*y]);
         overlaps.check()?;
-        recipe.check_weights(stream, &self.weights, columnwise[1])?;
+        let scratch = recipe.check_weights(stream, &self.weights, columnwise[1])?;
         let (source, a) = match x {
             Input::Plain(x) => (Some(x), None),
             Input::Quantized(x) => (None, Some(x)),
@@ -259,14 +259,7 @@ impl GroupedLinear {
         if recipe.in_backward() && (needs.dx || needs.dw) {
             recipe.room(Role::GradOutput, rows, [needs.dx, needs.dw])?;
         }
-        let quantization =
-            |role, columnwise| recipe.quantization(role, rows, [true, columnwise], None);
-        let launches = [
-            source.map(|_| quantization(Role::Input, columnwise[0])),
-            b.is_none().then(|| quantization(Role::Weight, columnwise[1])),
-            Some(problem.into()),
-        ];
-        stream.reserve(splits, launches.into_iter().flatten())?;
+        stream.reserve(splits, scratch.max(plan.scratch_bytes()))?;
         if let Some(source) = source {
             let source = QuantizeSource::Tokens(source, splits);
             recipe.quantize(stream, Role::Input, source, &mut x)?;

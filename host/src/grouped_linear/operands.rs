@@ -62,14 +62,14 @@ impl<'a> OutputGradient<'a> {
 }
 
 /// Refuses a product of backward that its launch would refuse, for its kernel or for where the operands
-/// and `outputs` that exist already lie.
+/// and `outputs` that exist already lie. The scratch memory that it needs, in bytes.
 pub(super) fn check_product(
     stream: &Stream,
     saved: &Saved,
     pass: Pass,
     dy: Option<&Tensor>,
     outputs: &[Tensor],
-) -> Result<()> {
+) -> Result<usize> {
     let output = outputs.first().map_or(saved.config.dtype, Tensor::dtype);
     let plan = Plan::new(saved.product(pass, output), stream.device().target())?;
     check_outputs(&plan, outputs)?;
@@ -82,19 +82,18 @@ pub(super) fn check_product(
             (Some(Tokens::Quantized(own)), _) | (_, Some(Weights::Quantized(own))) => Some(own),
             _ => None,
         };
-        return scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() });
+        scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() })?;
+        return Ok(plan.scratch_bytes());
     }
     let weights = match weights {
         Some(Weights::Plain(weights)) => Some(weights),
         Some(Weights::Quantized(_)) | None => None,
     };
     check_placed(&plan, &Placed { tokens: dy, weights, ..Placed::default() })?;
-    match x {
-        Some(Tokens::Plain(x)) => {
-            check_placed(&plan, &Placed { tokens: Some(x), ..Placed::default() })
-        }
-        Some(Tokens::Quantized(_)) | None => Ok(()),
+    if let Some(Tokens::Plain(x)) = x {
+        check_placed(&plan, &Placed { tokens: Some(x), ..Placed::default() })?;
     }
+    Ok(plan.scratch_bytes())
 }
 
 /// What the gradient of the weights is computed from.

@@ -163,6 +163,11 @@ impl Plan {
         };
         Ok(Self { problem, launch: Some(launch) })
     }
+
+    /// Bytes of scratch memory that its launches need.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        self.launch.as_ref().map_or(0, |launch| launch.workspace.bytes)
+    }
 }
 
 impl PlannedKernel {

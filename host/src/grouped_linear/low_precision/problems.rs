@@ -66,13 +66,12 @@ impl LayerRecipe {
         }
     }
 
-    /// A quantization of the layer, with the gradient of a bias of type `dbias` if there is one.
+    /// A quantization of the layer.
     pub(in crate::grouped_linear) fn quantization(
         &self,
         role: Role,
         rows: usize,
         copies: [bool; 2],
-        dbias: Option<DType>,
     ) -> Problem {
         let scales = match self.delayed {
             Some(_) => ScaleSource::Given,
@@ -81,7 +80,7 @@ impl LayerRecipe {
         let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
         let stochastic = self.recipe.is_stochastic(role);
         let plain = QuantizeProblem::new(self.spec(role, rows, copies), self.config.dtype);
-        QuantizeProblem { scales, four_over_six, stochastic, dbias, ..plain }.into()
+        QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
     }
 
     /// Everything that forward and backward compute in low precision, with outputs of the layer's type.
@@ -93,7 +92,7 @@ impl LayerRecipe {
         kernel: KernelChoice,
     ) -> Vec<Problem> {
         let input = self.config.dtype;
-        let quantize = |role, copies| self.quantization(role, rows, copies, None);
+        let quantize = |role, copies| self.quantization(role, rows, copies);
         let product =
             |pass| Problem::from(self.product(pass, rows, (output, BiasKind::None), kernel));
         let restored = [(Role::Input, dw), (Role::Weight, dx)];
