@@ -193,7 +193,7 @@ impl Kernel {
             Role::AmaxTiles | Role::QuantizeFp8Rows(_) | Role::QuantizeFp8Columns(_) => 4,
             Role::QuantizeCurrentRows | Role::QuantizeCurrentColumns => 2,
             Role::DequantizeFp8 | Role::PadRows | Role::UnpadRows => 4,
-            Role::Align => 3,
+            Role::Align => 5,
             Role::QuantizeMxfp8(ElementType::F32) => 2,
             Role::QuantizeMxfp8(_) => 3,
             Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => 7,

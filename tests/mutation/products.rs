@@ -70,6 +70,7 @@ fn of_align(base: ProductCase) -> Vec<ProductCase> {
         sized(rows(&[300, 0, 65, 129]), [0, 16, 48]),
         sized(rows(&[1300, 9, 0, 784]), [0, 16, 16]),
         sized(rows(&[4400]), [0, 16, 16]),
+        sized(ProductCase { scales: DrawnScales::Peaks, ..rows(&[4400]) }, [0, 16, 48]),
         sized(rows(&[129, 0, 65]), [0, 16, 272]),
         sized(ProductCase { scales: DrawnScales::Any, ..rows(&[129, 3]) }, [0, 16, 32]),
         sized(ProductCase { scales: DrawnScales::Near, ..rows(&[129, 300]) }, [0, 16, 144]),

@@ -14,34 +14,28 @@ pub const QUANTIZERS: &[Survivors] = &[
     Survivors {
         reason: "columns are a multiple of 16, so that the first 16 lines of a strip are there",
         mutants: &[
+            "gemm_fp8_aligned: line 112 of `align`: `setp.lt.u32` is always true",
             "gemm_fp8_aligned: line 115 of `align`: `setp.lt.u32` is always true",
             "gemm_fp8_aligned: line 118 of `align`: `setp.lt.u32` is always true",
             "gemm_fp8_aligned: line 121 of `align`: `setp.lt.u32` is always true",
-            "gemm_fp8_aligned: line 633 of `align`: `setp.lt.u32` is always true",
-            "gemm_fp8_aligned: line 889 of `align`: `setp.lt.u32` is always true",
-            "gemm_fp8_aligned: line 1140 of `align`: `setp.lt.u32` is always true",
         ],
-    },
-    Survivors {
-        reason: "codes behind the last block are loaded ahead, and not stored",
-        mutants: &["gemm_fp8_aligned: line 112 of `align`: `setp.lt.u32` is always true"],
-    },
-    Survivors {
-        reason: "the quotient of a line that is none is then loaded from shared memory, and its codes are not stored",
-        mutants: &["gemm_fp8_aligned: line 617 of `align`: `setp.lt.u32` is always true"],
     },
     Survivors {
         reason: "scales beyond the bounds are then aligned as well, to the same results as long as no sum leaves FP32's range, which takes rows' scales beyond them, too",
         mutants: &[
-            "gemm_fp8_aligned: line 400 of `align`: `setp.lt.u32` is always true",
-            "gemm_fp8_aligned: line 406 of `align`: `setp.lt.u32` is always true",
-            "gemm_fp8_aligned: line 412 of `align`: `setp.lt.u32` is always true",
-            "gemm_fp8_aligned: line 418 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 440 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 446 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 452 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 458 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 464 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 470 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 476 of `align`: `setp.lt.u32` is always true",
+            "gemm_fp8_aligned: line 482 of `align`: `setp.lt.u32` is always true",
         ],
     },
     Survivors {
         reason: "a group that a window walks over has blocks",
-        mutants: &["gemm_fp8_aligned: line 506 of `align`: `setp.ge.u32` is always false"],
+        mutants: &["gemm_fp8_aligned: line 573 of `align`: `setp.ge.u32` is always false"],
     },
     Survivors {
         reason: "a loop that goes round twice, compiled for any number of times and unrolled by four: it never goes round four times",

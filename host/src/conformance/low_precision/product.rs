@@ -207,7 +207,9 @@ fn draw(
                     DrawnScales::Ends if [live - 1, 0][line / 128 % 2] == block => LineScales::Low,
                     _ => LineScales::Near,
                 };
-                let (scale, factor) = own.block(generator.next(), generator.value());
+                let (near, factor) = own.block(generator.next(), generator.value());
+                let is_peak = kind == DrawnScales::Peaks && line % live == block;
+                let scale = if is_peak { 0.125 } else { near };
                 scales[block * pitch + line] = scale;
                 let first = line * spec.padded_rows() + 128 * block;
                 for code in data[first..first + 128].iter_mut().filter(|code| **code & nan < nan) {

@@ -94,6 +94,8 @@ pub enum DrawnScales {
     Mixed,
     /// As `Near`, but as `Low` in the last block of 128 lines, and in the first one of the next 128.
     Ends,
+    /// As `Near`, but 2⁻³ in one block of a line, and in the one after it of the next line.
+    Peaks,
 }
 
 /// What scales the blocks of a line have.
@@ -431,6 +433,9 @@ fn aligned_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     cases.push(ProductCase { rows: halves, in_features: 400, ..ends });
     let windows = RowPattern::Listed(&[16_484]);
     cases.push(ProductCase { rows: windows, in_features: 144, out_features: 16, ..ends });
+    // The largest scale of a line in each block of a group.
+    let peaks = ProductCase { scales: DrawnScales::Peaks, out_features: 16, ..plain };
+    cases.push(ProductCase { rows: RowPattern::Listed(&[4400]), in_features: 48, ..peaks });
     for scales in [DrawnScales::Any, DrawnScales::Near, DrawnScales::Mixed] {
         let plain = ProductCase { scales, ..plain };
         // A group of more blocks than a window, groups that share one, and one in two windows.

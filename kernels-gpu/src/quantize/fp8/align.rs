@@ -31,7 +31,7 @@ use ptx_std::thread::{WARP, ballot, block_index, lane_index, shuffle_xor, thread
 
 use crate::abi::quantize::{COLUMN_BLOCK, ROW_BLOCK};
 use crate::abi::scaled::{ALIGN_LEAST, ALIGN_WINDOW, AlignArgs};
-use crate::quantize::mx::unroll::each8;
+use crate::quantize::mx::unroll::each4;
 use crate::table::Table;
 
 /// Threads of a block.
@@ -60,7 +60,7 @@ const CHUNK: u32 = 16;
 /// Threads of a line while codes are aligned.
 const ACROSS: u32 = ALIGN_WINDOW / CHUNK;
 /// Lines that a thread takes at once.
-const AT_ONCE: u32 = 8;
+const AT_ONCE: u32 = 4;
 
 /// The quotient of a block whose line has no scale.
 const NEVER: f32 = 0.0;
@@ -262,14 +262,13 @@ unsafe fn look(args: &AlignArgs, window: &Window, mut spans: Spans) {
             let mut seen = Seen::NOTHING;
             let mut block = start + half;
             while block < end {
-                let scales = [0, 1, 2, 3].map(|i| {
-                    let block = block + HALVES * i;
-                    // A scale that has been seen for one that does not exist.
-                    let block = if block < end { block } else { start + half };
+                let scales = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| {
+                    // One that is seen twice for one that does not exist.
+                    let block = (block + HALVES * i).min(end - 1);
                     load_constant_u32_if(exists, scale_address(args, block, window.line + line))
                 });
                 seen = scales.into_iter().fold(seen, Seen::and);
-                block += HALVES * 4;
+                block += HALVES * 8;
             }
             store_shared_u32(window.seen(half, slot, line), seen.0);
             slot += 1;
@@ -362,7 +361,7 @@ impl Part {
         let (chunk, first) = (thread % ACROSS, thread / ACROSS);
         let block = CHUNK * chunk / ROW_BLOCK;
         let token = u64::from(window.first * ROW_BLOCK + CHUNK * chunk);
-        let lines = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| {
+        let lines = [0, 1, 2, 3].map(|i| {
             let line = first + THREADS / ACROSS * (AT_ONCE * index + i);
             let column = window.line + line;
             let exists = block < window.end - window.first && column < args.columns;
@@ -382,7 +381,7 @@ impl Part {
     /// Aligns the codes, and says what is left of the quotients of their blocks.
     #[inline(always)]
     unsafe fn align(&self, args: &AlignArgs, window: &Window, codes: [[u32; 4]; AT_ONCE as usize]) {
-        each8(|i| {
+        each4(|i| {
             let (line, place, exists) = self.lines[i];
             // SAFETY: what exists is stored, by this thread alone; the lanes of a block of a line decide
             // alike, and one of them says so.
@@ -408,13 +407,16 @@ impl Part {
 unsafe fn align(args: &AlignArgs, window: &Window, first: [[u32; 4]; AT_ONCE as usize]) {
     // SAFETY: handed to the caller.
     unsafe {
-        Part::new(args, window, 0).align(args, window, first);
-        let mut index = 1;
-        while index < Part::COUNT {
-            let part = Part::new(args, window, index);
-            part.align(args, window, part.load(args));
+        let mut codes = first;
+        let mut index = 0;
+        while index < Part::COUNT - 1 {
+            // On their way while the part before is aligned.
+            let next = Part::new(args, window, index + 1).load(args);
+            Part::new(args, window, index).align(args, window, codes);
+            codes = next;
             index += 1;
         }
+        Part::new(args, window, index).align(args, window, codes);
     }
 }
 
