@@ -1,11 +1,12 @@
-//! Memory that runs out in forward or backward, at each place where it can: what steps add to is as it
-//! was before the call, and with more memory the same call succeeds.
+//! Memory that runs out in forward or backward, or where many tensors are quantized, at each place where
+//! it can: what steps add to is as it was before the call, and with more memory the same call succeeds.
 
-use grouped_linear::recipe::{DelayedScaling, Recipe};
+use grouped_linear::functional::{QuantizeOptions, split_quantize};
+use grouped_linear::recipe::{DelayedScaling, Nvfp4Scaling, Recipe, Role};
 use grouped_linear::{
-    Arch, BackwardOptions, BiasUse, Config, DType, Device, EmulatorOptions, Error, GradSink,
-    GroupedLinear, GroupedTensor, LayerRecipe, ParamLayout, Result, SavePolicy, Saved, Splits,
-    Stream, Tensor, Wgrad,
+    Arch, BackwardOptions, BiasUse, Config, DType, Device, EmulatorOptions, Error, Form, GradSink,
+    GroupedLinear, GroupedTensor, LayerRecipe, ParamLayout, RandomState, Result, SavePolicy, Saved,
+    Splits, Stream, Tensor, Wgrad,
 };
 use libtest_mimic::Trial;
 
@@ -189,5 +190,33 @@ fn runs_out() -> Result<()> {
     let recipe = model.recipe(&stream, Recipe::Delayed(DelayedScaling::default()))?;
     let mut training = Training::new(&stream, model, Some(recipe))?;
     in_every_place(&stream, "wide weights", &mut training, false)?;
-    Ok(())
+    parts(&stream)
+}
+
+/// Tensors that are quantized one after the other, with random numbers from one state.
+fn parts(stream: &Stream) -> Result<()> {
+    const SPLITS: [usize; 3] = [41, 0, 300];
+    const SEED: u64 = 5;
+    let rows = SPLITS.iter().sum::<usize>();
+    let x = Tensor::from_f32(stream, &[rows, 32], DType::Bf16, &vec![0.3; 32 * rows])?;
+    let format = Recipe::Nvfp4(Nvfp4Scaling::default()).format(Role::GradOutput);
+    let forms = [Some(Form::Exact); 2];
+    let random = RandomState::new(stream, SEED)?;
+    let mut room = 0;
+    for place in 0..PLACES {
+        let own = stream.device().stream()?;
+        let options = QuantizeOptions { random: Some(&random), ..QuantizeOptions::default() };
+        let taken = all_but(stream, room)?;
+        let outcome = split_quantize(&own, &x, &SPLITS, format, forms, options);
+        drop(taken);
+        let state = random.read(stream)?;
+        let Err(error) = outcome else {
+            assert!(state.1 > 0, "numbers were drawn");
+            assert!(place >= SPLITS.len(), "{place} places");
+            return Ok(());
+        };
+        assert_eq!(state, (SEED, 0), "parts, place {place}: {error}");
+        room += missing(&error);
+    }
+    panic!("parts: {PLACES} times there was not enough memory");
 }

@@ -69,13 +69,24 @@ pub fn split_quantize(
     for &rows in splits {
         let source = SourceShape::Tokens { rows, features };
         let spec = QuantizedSpec { groups: 1, source, format, rowwise, columnwise };
-        let mut part = QuantizedTensor::empty(stream, spec)?;
-        let (own, one) = (x.narrow(first, rows)?, Splits::host(&[rows])?);
-        quantize(stream, options.args(QuantizeSource::Tokens(&own, &one)), &mut part)?;
-        parts.push(part);
+        let part = QuantizedTensor::empty(stream, spec)?;
+        parts.push((x.narrow(first, rows)?, Splits::host(&[rows])?, part));
         first += rows;
     }
-    Ok(parts)
+    // What may find no memory, before the random state moves.
+    let mut scratch = 0;
+    for (own, one, part) in &parts {
+        let args = options.args(QuantizeSource::Tokens(own, one));
+        check_quantize(stream, args, part, |plan, _| {
+            scratch = scratch.max(plan.scratch_bytes());
+            Ok(())
+        })?;
+    }
+    parts.iter().try_for_each(|(_, one, _)| stream.reserve(one, scratch))?;
+    for (own, one, part) in &mut parts {
+        quantize(stream, options.args(QuantizeSource::Tokens(own, one)), part)?;
+    }
+    Ok(parts.into_iter().map(|(_, _, part)| part).collect())
 }
 
 /// Makes the copies that `destination` has from the rowwise copy of quantized tokens, say the
