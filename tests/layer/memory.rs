@@ -1,12 +1,15 @@
 //! Memory that runs out in forward or backward, or where many tensors are quantized, at each place where
 //! it can: what steps add to is as it was before the call, and with more memory the same call succeeds.
 
-use grouped_linear::functional::{QuantizeOptions, split_quantize};
+use grouped_linear::functional::{
+    QuantizeArgs, QuantizeOptions, QuantizeSource, quantize, split_quantize,
+};
 use grouped_linear::recipe::{DelayedScaling, Nvfp4Scaling, Recipe, Role};
 use grouped_linear::{
-    Arch, BackwardOptions, BiasUse, Config, DType, Device, EmulatorOptions, Error, Form, GradSink,
-    GroupedLinear, GroupedTensor, LayerRecipe, ParamLayout, RandomState, Result, SavePolicy, Saved,
-    Splits, Stream, Tensor, Wgrad,
+    Arch, BackwardOptions, BiasUse, Config, DType, Device, EmulatorOptions, Error, Form,
+    ForwardOptions, GradSink, GroupedLinear, GroupedTensor, LayerRecipe, ParamLayout,
+    QuantizedSpec, QuantizedTensor, RandomState, Result, SavePolicy, Saved, SourceShape, Splits,
+    Stream, Tensor, Wgrad,
 };
 use libtest_mimic::Trial;
 
@@ -189,8 +192,57 @@ fn runs_out() -> Result<()> {
     let model = wide(&stream)?;
     let recipe = model.recipe(&stream, Recipe::Delayed(DelayedScaling::default()))?;
     let mut training = Training::new(&stream, model, Some(recipe))?;
-    in_every_place(&stream, "wide weights", &mut training, false)?;
+    let places = in_every_place(&stream, "wide weights", &mut training, false)?;
+    assert!(places >= 4, "wide weights: {places} places");
+    prequantized(&stream)?;
     parts(&stream)
+}
+
+/// Weights that are quantized beside tokens that are already: what their magnitudes take is less than the
+/// table of so many groups, which the product alone needs.
+fn prequantized(stream: &Stream) -> Result<()> {
+    const GROUPS: usize = 64;
+    const SIZE: usize = 32;
+    let dtype = DType::Bf16;
+    let ones = |shape: &[usize]| {
+        Tensor::from_f32(stream, shape, dtype, &vec![1.0; shape.iter().product()])
+    };
+    let config = Config { groups: GROUPS, in_features: SIZE, out_features: SIZE, dtype };
+    let weights = GroupedTensor::packed(ones(&[GROUPS, SIZE, SIZE])?)?;
+    let layer = GroupedLinear::new(stream, config, weights, None)?;
+    let recipe = Recipe::Delayed(DelayedScaling::default());
+    let own = LayerRecipe::new(stream, config, recipe)?;
+    let states = own.delayed().expect("the recipe has them");
+    let splits = Splits::host(&[1; GROUPS])?;
+    let spec = QuantizedSpec {
+        groups: GROUPS,
+        source: SourceShape::Tokens { rows: GROUPS, features: SIZE },
+        format: recipe.format(Role::Input),
+        rowwise: Some(Form::Codes),
+        columnwise: Some(Form::Codes),
+    };
+    let (tokens, mut x) = (ones(&[GROUPS, SIZE])?, QuantizedTensor::empty(stream, spec)?);
+    let args = QuantizeArgs::new(QuantizeSource::Tokens(&tokens, &splits));
+    quantize(stream, QuantizeArgs { delayed: Some(&states.input), ..args }, &mut x)?;
+
+    let before = states.weight.history().to_f32(stream)?;
+    let mut room = 0;
+    for place in 0..PLACES {
+        let other = stream.device().stream()?;
+        let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
+        let taken = all_but(stream, room)?;
+        let outcome = layer.forward_prequantized(&other, &x, &splits, options);
+        drop(taken);
+        let after = states.weight.history().to_f32(stream)?;
+        let Err(error) = outcome else {
+            assert_ne!(after, before, "magnitudes were noted");
+            assert!(place >= 4, "{place} places");
+            return Ok(());
+        };
+        assert_eq!(after, before, "quantized tokens, place {place}: {error}");
+        room += missing(&error);
+    }
+    panic!("quantized tokens: {PLACES} times there was not enough memory");
 }
 
 /// Tensors that are quantized one after the other, with random numbers from one state.

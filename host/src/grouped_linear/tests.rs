@@ -1,5 +1,5 @@
-//! When memory goes: what a gradient does not need goes with the caller's own handles. And what
-//! only addresses tell of memory.
+//! When memory goes: what a gradient does not need goes with the caller's own handles. What only
+//! addresses tell of memory, and when it comes.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +8,7 @@ use super::{
     WgradStore,
 };
 #[cfg(feature = "emulator")]
-use super::{Captured, CapturedLayer, PendingWgrad};
+use super::{Captured, CapturedLayer, LayerRecipe, PendingWgrad, RowSink, saved::Tokens};
 use crate::backend::{Device, Stream};
 use crate::error::Result;
 use crate::splits::Splits;
@@ -255,5 +255,65 @@ fn a_graph_of_one_device_is_not_replayed_for_another() -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+/// Wgrad of aligned blocks needs more scratch memory than all before it. The layer is large, since small
+/// ones have another kernel; nothing of it is computed, unless the output gradient is quantized before
+/// that memory exists.
+#[cfg(feature = "emulator")]
+#[test]
+fn scratch_memory_of_wgrad_is_there_before_the_bias_is_summed() -> Result<()> {
+    use crate::plan::{Pass, Plan};
+    use crate::recipe::{BlockScaling, Recipe, Role};
+    use crate::tensor::QuantizedTensor;
+    use crate::{Arch, EmulatorOptions};
+
+    const ROWS: usize = 4096;
+    const SIZE: usize = 3072;
+    let mut options = EmulatorOptions::new(Arch::Sm90a);
+    options.memory_bytes = Some(256 << 20);
+    let stream = Device::emulated_with(options)?.stream()?;
+    let config = Config { groups: 1, in_features: SIZE, out_features: SIZE, dtype: DType::Bf16 };
+    let recipe = LayerRecipe::new(&stream, config, Recipe::Block(BlockScaling::default()))?;
+    let zeros =
+        |shape: &[usize], dtype| GroupedTensor::packed(Tensor::zeros(&stream, shape, dtype)?);
+    let (weights, bias) = (zeros(&[1, SIZE, SIZE], DType::Bf16)?, zeros(&[1, SIZE], DType::Bf16)?);
+    let layer = GroupedLinear::new(&stream, config, weights, Some(bias))?;
+    let splits = Splits::host(&[ROWS])?;
+    let x = Tensor::zeros(&stream, &[ROWS, SIZE], DType::Bf16)?;
+    let mut dy = Tensor::empty(&stream, &[ROWS, SIZE], DType::Bf16)?;
+    dy.write(&stream, &vec![half::bf16::ONE; ROWS * SIZE])?;
+    let mut db = zeros(&[1, SIZE], DType::F32)?;
+
+    let needs = Needs { dx: false, ..Needs::default() };
+    let mut saved = layer.keep(&x, &splits, ForwardOptions { needs, ..ForwardOptions::default() });
+    let quantized = recipe.spec(Role::Input, ROWS, [false, true]);
+    saved.x = Some(Tokens::Quantized(QuantizedTensor::empty(&stream, quantized)?));
+    saved.recipe = Some(recipe.clone());
+    let plan = Plan::new(saved.product(Pass::Wgrad, DType::Bf16), stream.device().target())?;
+    assert!(plan.launch.as_ref().is_some_and(|launch| launch.align.is_some()));
+
+    // Room for all but that: dW, the columnwise codes of dY with their scales, and a MiB.
+    let dy_bytes = ROWS * SIZE + 4 * (ROWS / 128) * SIZE;
+    let room = Tensor::empty(&stream, &[2 * SIZE * SIZE + dy_bytes + (1 << 20)], DType::U8)?;
+    let mut taken = Vec::new();
+    for size in (0..=27).rev().map(|power| 1 << power) {
+        while let Ok(tensor) = Tensor::empty(&stream, &[size], DType::U8) {
+            taken.push(tensor);
+        }
+    }
+    drop(room);
+    let options = BackwardOptions {
+        dx: RowSink::Skip,
+        db: Some(GradSink::Accumulate(&mut db)),
+        ..BackwardOptions::default()
+    };
+    let outcome = layer.backward_with(&stream, saved, &dy, options);
+    let error = outcome.expect_err("no memory for the aligned codes").to_string();
+    drop(taken);
+    let wanted = format!("out of memory: {} bytes", plan.scratch_bytes());
+    assert!(error.starts_with(&wanted), "{error}");
+    assert_eq!(db.group(0)?.to_f32(&stream)?, [0.0; SIZE]);
     Ok(())
 }
