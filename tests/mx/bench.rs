@@ -1,15 +1,21 @@
 //! An emulated GPU with the kernels of one module, and memory for a launch.
 
+use std::sync::{Mutex, PoisonError};
+
 use grouped_linear_kernels::abi::ElementType;
 use grouped_linear_kernels::variants::KERNELS;
 use half::{bf16, f16};
-use ptx_emulator::{Arch, LaunchConfig, Machine, ModuleId, Options};
+use ptx_emulator::{Arch, LaunchConfig, Machine, ModuleId, Options, SharedModule};
 
 /// What memory holds that nobody has written.
 pub const UNTOUCHED: u8 = 0xa5;
 
 /// Both architectures: their kernels convert in different ways.
 pub const ARCHITECTURES: [Arch; 2] = [Arch::Sm90a, Arch::Sm100a];
+
+/// The modules that were read, by their paths. A bench is made for each case, and reading a module
+/// takes longer than most of their launches.
+static READ: Mutex<Vec<(String, SharedModule)>> = Mutex::new(Vec::new());
 
 pub struct Bench {
     machine: Machine,
@@ -34,8 +40,8 @@ impl Bench {
         }
         let folder = if self.architecture == Arch::Sm90a { "sm_90a" } else { "sm_100a" };
         let path = format!("{}/host/ptx/{folder}/{module}.ptx", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let id = self.machine.load(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let read = read(&path, self.architecture);
+        let id = self.machine.load_shared(&read).unwrap_or_else(|error| panic!("{path}: {error}"));
         self.modules.push((module.to_owned(), id));
     }
 
@@ -86,4 +92,19 @@ impl Bench {
             _ => self.read_f32(address, count),
         }
     }
+}
+
+/// The module in a file, which is read once.
+fn read(path: &str, architecture: Arch) -> SharedModule {
+    // Held while it is read: tests beside this one wait, and do not read it as well.
+    let mut modules = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, module)) = modules.iter().find(|(read, _)| read == path) {
+        return module.clone();
+    }
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut machine = Machine::new(architecture);
+    let id = machine.load(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let module = machine.share(id).unwrap();
+    modules.push((path.to_owned(), module.clone()));
+    module
 }
