@@ -1,6 +1,6 @@
 //! One emulated GPU: the machine, its modules, and the failure that stopped it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -25,6 +25,14 @@ const SEED_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 /// The modules that GPUs have loaded of those that this build embeds. Tests make a GPU for each
 /// case, and reading a module takes longer than most of their launches.
 static SHARED_MODULES: Mutex<Vec<(Arch, &str, SharedModule)>> = Mutex::new(Vec::new());
+
+/// The last modules that GPUs have loaded in place of this build's, with their texts: who changes one
+/// runs it on several GPUs in a row.
+static REPLACED_MODULES: Mutex<VecDeque<(Arch, String, SharedModule)>> =
+    Mutex::new(VecDeque::new());
+
+/// How many of them: for some threads, each with a module and those that are launched beside it.
+const REPLACED_MODULES_KEPT: usize = 8;
 
 /// A machine, shared by its streams and its memory.
 ///
@@ -216,28 +224,43 @@ impl Gpu {
         })
     }
 
-    /// Loads a module. What another GPU has loaded of this build's own is not read again.
+    /// Loads a module. What another GPU has loaded is not read again: of this build's own modules all,
+    /// of others the last ones.
     fn load(&self, machine: &mut Machine, name: &'static str) -> Result<ModuleId> {
         let (text, origin) = self.text(name)?;
         let refused = |error: LoadError| {
             let detail = format!("the emulator refuses the {origin} PTX");
             Kind::ModuleLoad { module: name.to_string(), detail, log: report(&error) }
         };
-        if self.replaced_modules.iter().any(|(known, _)| known == name) {
-            return Ok(machine.load(text).map_err(refused)?);
-        }
-        let known = lock(&SHARED_MODULES);
-        let shared = known.iter().find(|(arch, own, _)| *arch == self.arch && *own == name);
-        if let Some((.., module)) = shared {
-            return Ok(machine.load_shared(module).map_err(refused)?);
+        let is_replaced = self.replaced_modules.iter().any(|(known, _)| known == name);
+        let known = if is_replaced { self.known_text(text) } else { self.known_name(name) };
+        if let Some(module) = known {
+            return Ok(machine.load_shared(&module).map_err(refused)?);
         }
         // Others can load theirs meanwhile.
-        drop(known);
         let module = machine.load(text).map_err(refused)?;
         if let Some(shared) = machine.share(module) {
-            lock(&SHARED_MODULES).push((self.arch, name, shared));
+            if is_replaced {
+                let mut known = lock(&REPLACED_MODULES);
+                known.truncate(REPLACED_MODULES_KEPT - 1);
+                known.push_front((self.arch, text.to_owned(), shared));
+            } else {
+                lock(&SHARED_MODULES).push((self.arch, name, shared));
+            }
         }
         Ok(module)
+    }
+
+    fn known_name(&self, name: &str) -> Option<SharedModule> {
+        let known = lock(&SHARED_MODULES);
+        let mut known = known.iter().filter(|(arch, own, _)| *arch == self.arch && *own == name);
+        known.next().map(|(.., module)| module.clone())
+    }
+
+    fn known_text(&self, text: &str) -> Option<SharedModule> {
+        let known = lock(&REPLACED_MODULES);
+        let mut known = known.iter().filter(|(arch, own, _)| *arch == self.arch && own == text);
+        known.next().map(|(.., module)| module.clone())
     }
 
     /// A module's PTX and where it comes from.

@@ -89,6 +89,21 @@ fn work_is_done_in_the_order_of_the_calls() -> Result<()> {
 }
 
 #[test]
+fn replaced_modules_are_known_by_their_texts() -> Result<()> {
+    // More texts than are kept, so that some are read again, and each on several GPUs in a row.
+    for value in (10_u8..30).chain(10..30) {
+        for _ in 0..2 {
+            let gpu = gpu_with(storing_module().replace("], 7;", &format!("], {value};")));
+            let queue = EmulatedQueue::new(&gpu)?;
+            let memory = holding(&queue, [1; 8])?;
+            store(&queue, memory.address())?;
+            assert_eq!(bytes(&queue, &memory)?, [value, 0, 0, 0, 1, 1, 1, 1]);
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn what_launches_did_is_counted() -> Result<()> {
     let gpu = gpu();
     let queue = EmulatedQueue::new(&gpu)?;
