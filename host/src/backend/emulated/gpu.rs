@@ -28,11 +28,11 @@ static SHARED_MODULES: Mutex<Vec<(Arch, &str, SharedModule)>> = Mutex::new(Vec::
 
 /// The last modules that GPUs have loaded in place of this build's, with their texts: who changes one
 /// runs it on several GPUs in a row.
-static REPLACED_MODULES: Mutex<VecDeque<(Arch, String, SharedModule)>> =
+pub(super) static REPLACED_MODULES: Mutex<VecDeque<(Arch, String, SharedModule)>> =
     Mutex::new(VecDeque::new());
 
 /// How many of them: for some threads, each with a module and those that are launched beside it.
-const REPLACED_MODULES_KEPT: usize = 8;
+pub(super) const REPLACED_MODULES_KEPT: usize = 8;
 
 /// A machine, shared by its streams and its memory.
 ///
@@ -251,16 +251,18 @@ impl Gpu {
         Ok(module)
     }
 
+    /// One of this build's modules that a GPU has loaded.
     fn known_name(&self, name: &str) -> Option<SharedModule> {
         let known = lock(&SHARED_MODULES);
-        let mut known = known.iter().filter(|(arch, own, _)| *arch == self.arch && *own == name);
-        known.next().map(|(.., module)| module.clone())
+        let found = known.iter().find(|(arch, own, _)| *arch == self.arch && *own == name);
+        found.map(|(.., module)| module.clone())
     }
 
+    /// A replaced module that a GPU has loaded lately.
     fn known_text(&self, text: &str) -> Option<SharedModule> {
         let known = lock(&REPLACED_MODULES);
-        let mut known = known.iter().filter(|(arch, own, _)| *arch == self.arch && own == text);
-        known.next().map(|(.., module)| module.clone())
+        let found = known.iter().find(|(arch, own, _)| *arch == self.arch && own == text);
+        found.map(|(.., module)| module.clone())
     }
 
     /// A module's PTX and where it comes from.

@@ -9,9 +9,9 @@ use grouped_linear_kernels::variants::{Kernel, Role, kernel};
 use ptx_emulator::Arch;
 
 use super::EmulatorOptions;
-use super::gpu::Gpu;
+use super::gpu::{Gpu, REPLACED_MODULES, REPLACED_MODULES_KEPT};
 use super::queue::EmulatedQueue;
-use crate::backend::{Launcher, Queue};
+use crate::backend::{Launcher, Queue, lock};
 use crate::error::{Error, Result};
 use crate::functional::{self, CastArgs};
 use crate::launch::Launches;
@@ -100,6 +100,7 @@ fn replaced_modules_are_known_by_their_texts() -> Result<()> {
             assert_eq!(bytes(&queue, &memory)?, [value, 0, 0, 0, 1, 1, 1, 1]);
         }
     }
+    assert_eq!(lock(&REPLACED_MODULES).len(), REPLACED_MODULES_KEPT);
     Ok(())
 }
 
