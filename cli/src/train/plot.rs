@@ -1,6 +1,6 @@
 //! The loss curve as a PNG.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Once;
 
@@ -18,12 +18,22 @@ const BIGRAM: RGBColor = RGBColor(0x55, 0x55, 0x55);
 /// Draws the curve beside `path`, then renames over it.
 pub fn save(path: &Path, records: &[Record], bigram_loss: f64) -> Result<()> {
     let aside = path.with_extension("tmp.png");
-    draw(&aside, records, bigram_loss)
+    draw(records, bigram_loss)
+        .and_then(|pixels| encode(&pixels, &aside))
         .and_then(|()| Ok(fs::rename(&aside, path)?))
         .with_context(|| format!("drawing the loss curve {}", path.display()))
 }
 
-fn draw(path: &Path, records: &[Record], bigram_loss: f64) -> Result<()> {
+/// Three bytes a pixel.
+fn encode(pixels: &[u8], path: &Path) -> Result<()> {
+    let mut encoder = png::Encoder::new(File::create(path)?, SIZE.0, SIZE.1);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut picture = encoder.write_header()?;
+    picture.write_image_data(pixels)?;
+    Ok(picture.finish()?)
+}
+
+fn draw(records: &[Record], bigram_loss: f64) -> Result<Vec<u8>> {
     static FONT: Once = Once::new();
     FONT.call_once(|| {
         // The font is part of the binary; were it unreadable, the first text would say so.
@@ -34,7 +44,8 @@ fn draw(path: &Path, records: &[Record], bigram_loss: f64) -> Result<()> {
     let last = records.last().map_or(1, |record| record.step.max(1)) as f64;
     let (low, high) = range(training.iter().chain(&held_out).map(|point| point.1), bigram_loss);
 
-    let root = BitMapBackend::new(path, SIZE).into_drawing_area();
+    let mut pixels = vec![0; 3 * SIZE.0 as usize * SIZE.1 as usize];
+    let root = BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area();
     let failed = |error: &dyn std::fmt::Display| anyhow!("{error}");
     root.fill(&WHITE).map_err(|error| failed(&error))?;
     let mut chart = ChartBuilder::on(&root)
@@ -91,7 +102,9 @@ fn draw(path: &Path, records: &[Record], bigram_loss: f64) -> Result<()> {
         .border_style(BIGRAM)
         .draw()
         .map_err(|error| failed(&error))?;
-    root.present().map_err(|error| failed(&error))
+    root.present().map_err(|error| failed(&error))?;
+    drop((chart, root));
+    Ok(pixels)
 }
 
 fn points(records: &[Record], loss: impl Fn(&Record) -> Option<f64>) -> Vec<(f64, f64)> {

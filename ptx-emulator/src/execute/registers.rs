@@ -68,11 +68,13 @@ impl Registers {
         let word = |lane: u64| (noise.rotate_left(lane as u32) ^ 0x5A5A_A5A5) as u32;
         let words: Words = std::array::from_fn(|lane| word(lane as u64));
         let doubles: Doubles = std::array::from_fn(|lane| noise.rotate_left(lane as u32 + 7));
+        // `repeat` copies rows by the memory's full width, `vec!` lane by lane, and a kernel's warps
+        // have hundreds of rows each.
         Self {
             predicates: vec![noise as u32; counts.predicates as usize],
-            words: vec![words; counts.words as usize],
-            doubles: vec![doubles; counts.doubles as usize],
-            quads: vec![[u128::from(noise) * 0x1_0001; 32]; counts.quads as usize],
+            words: [words].repeat(counts.words as usize),
+            doubles: [doubles].repeat(counts.doubles as usize),
+            quads: [[u128::from(noise) * 0x1_0001; 32]].repeat(counts.quads as usize),
             carry: (noise >> 32) as u32,
         }
     }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-
-use jiff::Timestamp;
+use std::time::SystemTime;
 
 /// What `nvidia-smi` is asked for.
 const SENSORS: [&str; 9] = [
@@ -44,16 +43,18 @@ fn missing(reason: String) -> BTreeMap<String, String> {
 
 /// The system clock's time in UTC, as ISO 8601 writes it.
 pub fn now() -> String {
-    utc(Timestamp::now())
+    utc(SystemTime::now())
 }
 
 /// Whole seconds.
-fn utc(time: Timestamp) -> String {
-    format!("{time:.0}")
+fn utc(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -66,7 +67,7 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00Z"),
             (1_795_348_800_000, "2026-11-22T12:00:00Z"),
         ] {
-            let time = Timestamp::from_millisecond(milliseconds).unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_millis(milliseconds);
             assert_eq!(utc(time), date);
         }
     }
