@@ -1,7 +1,7 @@
 //! The registers of a warp in one function: a row of 32 lanes for each.
 
 use crate::program::operand::{
-    Any, Destination, Guard, Source32, Source64, Source128, SourcePredicate, Wide,
+    Any, Destination, File, Guard, Source32, Source64, Source128, SourcePredicate, Wide,
 };
 use crate::random::Random;
 
@@ -19,6 +19,17 @@ pub(crate) struct RegisterCounts {
     pub(crate) words: u32,
     pub(crate) doubles: u32,
     pub(crate) quads: u32,
+}
+
+impl RegisterCounts {
+    pub(crate) fn of_mut(&mut self, file: File) -> &mut u32 {
+        match file {
+            File::Predicate => &mut self.predicates,
+            File::Word => &mut self.words,
+            File::Double => &mut self.doubles,
+            File::Quad => &mut self.quads,
+        }
+    }
 }
 
 /// The register files. Rows are named by lowered code only, which stays within the counts.

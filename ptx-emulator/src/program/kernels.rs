@@ -6,6 +6,7 @@ use super::Kernel;
 use super::form::for_each_reference;
 use super::layout::{ModuleLayout, SharedLayout, defined};
 use super::lower::{Lowering, Target};
+use super::rows::Rows;
 use crate::machine::LoadError;
 use crate::module::{Function, FunctionKind, Initialiser, Module, Reference};
 
@@ -106,9 +107,16 @@ fn lower_kernel(
             return Err(refuse(own, "it is called but has no body"));
         };
         let target = Target { module, layout, shared: &shared, indices: &function_indices };
-        let lowering =
-            Lowering::new(target, index, own, body).map_err(|problem| refuse(own, &problem))?;
-        codes.push(lowering.run(text, &mut kinds)?);
+        let mut lower = |rows| {
+            let lowering = Lowering::new(target, index, own, body, rows);
+            lowering.map_err(|problem| refuse(own, &problem))?.run(text, &mut kinds)
+        };
+        let (mut code, uses) = lower(Rows::declared(body))?;
+        // Other functions have registers that their callers fill; they are short.
+        if own.kind == FunctionKind::Entry {
+            (code, _) = lower(Rows::shared(body, &uses))?;
+        }
+        codes.push(code);
     }
     let directive = |word: &str| {
         function.directives.iter().find(|own| own.word == word).map(|own| {

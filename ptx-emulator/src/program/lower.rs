@@ -1,6 +1,6 @@
 //! From a function of a [`Module`](crate::Module) to one that can be executed.
 
-use super::form::{Form, Problem, file_of};
+use super::form::{Form, Problem};
 use super::kernels::Kinds;
 use super::layout::{
     ModuleLayout, ParameterPlace, SharedLayout, SharedName, align_up, defined, function_address,
@@ -8,9 +8,9 @@ use super::layout::{
 };
 use super::operand::{File, Guard};
 use super::parameters::{self, Places};
+use super::rows::{Rows, Uses};
 use super::{Code, Instruction, Origin, Touch};
 use crate::arch::Arch;
-use crate::execute::registers::RegisterCounts;
 use crate::machine::LoadError;
 use crate::module::{
     Body, Function, FunctionKind, Module, Reference, RegisterGroup, ScalarType, StateSpace,
@@ -34,9 +34,10 @@ pub(crate) struct Lowering<'m> {
     index: usize,
     function: &'m Function,
     body: &'m Body,
-    /// File and row of each dense register index.
-    rows: Vec<(File, u32)>,
-    counts: RegisterCounts,
+    rows: Rows,
+    uses: Uses,
+    /// Registers that are destinations of the instruction, by their dense indices.
+    written: Vec<u32>,
     /// Offset of each variable of the body in the frame, or among the parameter variables.
     variables: Vec<u64>,
     pub(super) parameters: Vec<ParameterPlace>,
@@ -89,18 +90,8 @@ impl<'m> Lowering<'m> {
         index: usize,
         function: &'m Function,
         body: &'m Body,
+        rows: Rows,
     ) -> Result<Self, Problem> {
-        let mut counts = RegisterCounts::default();
-        let mut rows = Vec::with_capacity(body.register_count as usize);
-        for group in &body.registers {
-            let file = file_of(group.scalar);
-            let elements = group.vector.map_or(1, |length| length.length());
-            for _ in 0..group.length() {
-                let count = count_mut(&mut counts, file);
-                rows.push((file, *count));
-                *count += elements;
-            }
-        }
         let Places { returns, parameters, bytes } = parameters::place_all(function)?;
         let (mut parameter_bytes, mut local_bytes) = (u64::from(bytes), 0);
         let mut variables = Vec::with_capacity(body.variables.len());
@@ -128,7 +119,8 @@ impl<'m> Lowering<'m> {
             function,
             body,
             rows,
-            counts,
+            uses: Uses::default(),
+            written: Vec::new(),
             variables,
             parameters,
             returns,
@@ -147,7 +139,7 @@ impl<'m> Lowering<'m> {
         })
     }
 
-    pub(super) fn run(mut self, text: &str, kinds: &mut Kinds) -> Result<Code, LoadError> {
+    pub(super) fn run(mut self, text: &str, kinds: &mut Kinds) -> Result<(Code, Uses), LoadError> {
         let line = self.function.line;
         let other = |problem: Problem| {
             LoadError::unsupported(text, line, &self.function.name.clone(), &problem)
@@ -176,6 +168,7 @@ impl<'m> Lowering<'m> {
             let before = self.code.len();
             let lowered = ops::lower(&mut Form::new(instruction, &mut self));
             lowered.map_err(|problem| refuse(&problem))?;
+            self.uses.written.push(std::mem::take(&mut self.written));
             let kind = kinds.index(instruction.opcode.to_string());
             for own in &mut self.code[before..] {
                 own.guard = guard;
@@ -208,28 +201,34 @@ impl<'m> Lowering<'m> {
             instruction.operation.place_labels(&labels);
         }
         let owned = self.owned;
+        let is_owned = |row: u32| owned.get(row as usize).copied().unwrap_or(false);
         let listed = |rows: Vec<u32>| -> Box<[u32]> {
-            rows.into_iter()
-                .filter(|row| owned.get(*row as usize).copied().unwrap_or(false))
-                .collect()
+            rows.into_iter().filter(|row| is_owned(*row)).collect()
         };
         let touches = self
             .touches
             .into_iter()
             .map(|(reads, writes)| Touch { reads: listed(reads), writes: listed(writes) })
             .collect();
-        Ok(Code {
+        let mut uses = self.uses;
+        uses.owned = (0..)
+            .zip(&self.rows.of)
+            .filter(|(_, (file, row))| *file == File::Word && is_owned(*row))
+            .map(|(register, _)| register)
+            .collect();
+        let code = Code {
             name: self.function.name.clone(),
             instructions: self.code,
             origins,
             touches,
-            registers: self.counts,
+            registers: self.rows.counts,
             locations: self.body.locations.clone(),
             local_bytes: self.local_bytes,
             parameter_bytes: self.parameter_bytes,
             parameters: self.parameters,
             returns: self.returns,
-        })
+        };
+        Ok((code, uses))
     }
 
     pub(super) fn emit(&mut self, operation: Operation) {
@@ -258,6 +257,11 @@ impl<'m> Lowering<'m> {
         self.writes.push(row);
     }
 
+    /// An instruction has a register, by its dense index, as its destination.
+    pub(super) fn note_destination(&mut self, register: u32) {
+        self.written.push(register);
+    }
+
     /// A matrix instruction owns a row of words while it runs.
     pub(crate) fn own(&mut self, row: u32) {
         let index = row as usize;
@@ -268,7 +272,7 @@ impl<'m> Lowering<'m> {
     }
 
     pub(super) fn register(&self, index: u32) -> Option<(File, u32)> {
-        self.rows.get(index as usize).copied()
+        self.rows.of.get(index as usize).copied()
     }
 
     /// The declared width of a register in bits; predicates have one.
@@ -296,7 +300,7 @@ impl<'m> Lowering<'m> {
     }
 
     pub(crate) fn temporary(&mut self, file: File) -> u32 {
-        let count = count_mut(&mut self.counts, file);
+        let count = self.rows.counts.of_mut(file);
         *count += 1;
         *count - 1
     }
@@ -370,14 +374,5 @@ impl<'m> Lowering<'m> {
     /// The labels of a `.branchtargets`.
     pub(crate) fn branch_targets(&self, index: usize) -> Option<&'m [usize]> {
         self.body.branch_targets.get(index).map(|own| own.labels.as_slice())
-    }
-}
-
-fn count_mut(counts: &mut RegisterCounts, file: File) -> &mut u32 {
-    match file {
-        File::Predicate => &mut counts.predicates,
-        File::Word => &mut counts.words,
-        File::Double => &mut counts.doubles,
-        File::Quad => &mut counts.quads,
     }
 }

@@ -8,6 +8,7 @@ mod layout;
 mod lower;
 pub(crate) mod operand;
 pub(crate) mod parameters;
+mod rows;
 pub(crate) mod types;
 
 pub(crate) use form::{Form, Problem};

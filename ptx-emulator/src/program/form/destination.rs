@@ -1,7 +1,7 @@
 //! Operands as destinations.
 
 use super::{Form, Problem};
-use crate::module::{Operand, ScalarType};
+use crate::module::{Operand, Reference, ScalarType};
 use crate::program::fit;
 use crate::program::operand::{Destination, File, Wide};
 use crate::program::types::DataType;
@@ -30,6 +30,9 @@ impl Form<'_, '_> {
         self.check_fit(operand, ty, fits)?;
         if file == File::Word {
             self.lowering.note_write(row);
+        }
+        if let Operand::Name(Reference::Register(register)) = operand {
+            self.lowering.note_destination(*register);
         }
         Ok(Destination(Some(row)))
     }
