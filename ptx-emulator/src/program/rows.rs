@@ -12,6 +12,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use fixedbitset::FixedBitSet;
+
 use super::form::{file_of, for_each_reference};
 use super::operand::File;
 use crate::execute::registers::RegisterCounts;
@@ -118,8 +120,8 @@ fn intervals(body: &Body, uses: &Uses) -> Vec<(usize, usize)> {
     }
     let needed = needed(body, uses, &blocks);
     for (block, needed) in blocks.iter().zip(&needed) {
-        needed.before.for_each(|register| extend(register, block.instructions.start));
-        needed.behind.for_each(|register| extend(register, block.instructions.end - 1));
+        needed.before.ones().for_each(|register| extend(register, block.instructions.start));
+        needed.behind.ones().for_each(|register| extend(register, block.instructions.end - 1));
     }
     named.into_iter().map(|(from, to)| if from > to { (0, 0) } else { (from, to) }).collect()
 }
@@ -196,12 +198,12 @@ fn for_each_register(instruction: &Instruction, visit: &mut impl FnMut(u32)) {
 
 /// The registers of which something may be read before it is written again.
 struct Needed {
-    before: Set,
-    behind: Set,
+    before: FixedBitSet,
+    behind: FixedBitSet,
 }
 
 fn needed(body: &Body, uses: &Uses, blocks: &[Block]) -> Vec<Needed> {
-    let empty = Set::new(body.register_count as usize);
+    let empty = FixedBitSet::with_capacity(body.register_count as usize);
     let mut read = vec![empty.clone(); blocks.len()];
     let mut written = vec![empty.clone(); blocks.len()];
     let mut names = Vec::new();
@@ -218,12 +220,12 @@ fn needed(body: &Body, uses: &Uses, blocks: &[Block]) -> Vec<Needed> {
                     && names.iter().filter(|own| **own == register).count() == 1
             };
             for register in names.iter().filter(|own| !is_new(**own)) {
-                if !written[index].has(*register as usize) {
-                    read[index].add(*register as usize);
+                if !written[index].contains(*register as usize) {
+                    read[index].insert(*register as usize);
                 }
             }
             for register in names.iter().filter(|own| is_new(**own)) {
-                written[index].add(*register as usize);
+                written[index].insert(*register as usize);
             }
         }
     }
@@ -235,53 +237,16 @@ fn needed(body: &Body, uses: &Uses, blocks: &[Block]) -> Vec<Needed> {
         for index in (0..blocks.len()).rev() {
             let mut behind = empty.clone();
             for next in &blocks[index].next {
-                behind.add_all(&all[*next].before);
+                behind.union_with(&all[*next].before);
             }
             if behind != all[index].behind {
                 changed = true;
-                all[index].before.add_all_but(&behind, &written[index]);
+                all[index].before.extend(behind.difference(&written[index]));
                 all[index].behind = behind;
             }
         }
     }
     all
-}
-
-/// A set of registers.
-#[derive(Clone, PartialEq, Eq)]
-struct Set(Vec<u64>);
-
-impl Set {
-    fn new(registers: usize) -> Self {
-        Self(vec![0; registers.div_ceil(64)])
-    }
-
-    fn has(&self, register: usize) -> bool {
-        self.0[register / 64] >> (register % 64) & 1 != 0
-    }
-
-    fn add(&mut self, register: usize) {
-        self.0[register / 64] |= 1 << (register % 64);
-    }
-
-    fn add_all(&mut self, others: &Self) {
-        self.0.iter_mut().zip(&others.0).for_each(|(own, other)| *own |= other);
-    }
-
-    fn add_all_but(&mut self, others: &Self, without: &Self) {
-        let others = others.0.iter().zip(&without.0).map(|(other, without)| other & !without);
-        self.0.iter_mut().zip(others).for_each(|(own, other)| *own |= other);
-    }
-
-    fn for_each(&self, mut visit: impl FnMut(usize)) {
-        for (index, word) in self.0.iter().enumerate() {
-            let mut rest = *word;
-            while rest != 0 {
-                visit(index * 64 + rest.trailing_zeros() as usize);
-                rest &= rest - 1;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
