@@ -22,6 +22,7 @@ pub(crate) struct RegisterCounts {
 }
 
 impl RegisterCounts {
+    /// How many rows a file has.
     pub(crate) fn of_mut(&mut self, file: File) -> &mut u32 {
         match file {
             File::Predicate => &mut self.predicates,

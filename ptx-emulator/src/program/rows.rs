@@ -1,10 +1,10 @@
 //! Which row of which register file each register of a function gets.
 //!
 //! Compilers name a register for each value, thousands in a kernel, of which a few hundred are
-//! needed at a time. With a row for each, a warp would have up to a megabyte that every block fills
-//! with noise and that no cache holds; so registers that are never needed at the same time share a
-//! row. Threads see nothing of it: each lane of a row belongs to one thread, and a thread follows
-//! the paths that are gone through here.
+//! needed at a time. With a row for each, a warp would have up to 1.4 MB that every block fills with
+//! noise and that no cache holds; so registers that are never needed at the same time share a row.
+//! Threads see nothing of it: each lane of a row belongs to one thread, a thread follows the paths
+//! that are gone through here, and those whose registers others read are at the same instruction.
 //!
 //! It is a linear scan (Poletto and Sarkar, *Linear Scan Register Allocation*, 1999) over the
 //! intervals in which registers are needed. Without a bound on the rows, none is spilled.
@@ -265,7 +265,7 @@ mod tests {
         let module = Module::parse(&text).unwrap();
         let body = module.functions[0].body.as_ref().unwrap();
         let written = body.instructions.iter().map(|own| match own.operands.first() {
-            Some(Operand::Name(Reference::Register(register))) => vec![*register],
+            Some(Operand::Name(Reference::Register(register))) if !is_end(own) => vec![*register],
             _ => Vec::new(),
         });
         let uses = Uses { written: written.collect(), owned: vec![0] };
@@ -301,6 +301,13 @@ mod tests {
                     mov.b32 %r3, 2; mov.b32 %r4, %r3; bra END; OTHER: mov.b32 %r3, %r2; \
                     END: mov.b32 %r5, %r3;";
         check(text, &[(2, 3), (2, 4), (3, 4)], 4);
+    }
+
+    #[test]
+    fn a_list_of_targets_keeps_what_each_of_them_reads() {
+        let text = "mov.b32 %r1, 0; AGAIN: mov.b32 %r3, %r1; mov.b32 %r4, 5; mov.b32 %r2, %r4; \
+                    LIST: .branchtargets AGAIN, END; brx.idx %r2, LIST; END: mov.b32 %r5, 1;";
+        check(text, &[(1, 2), (1, 3), (1, 4)], 4);
     }
 
     #[test]
