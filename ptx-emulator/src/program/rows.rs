@@ -311,6 +311,13 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_guarded_end_others_go_on() {
+        let text = "bra NEXT; AGAIN: mov.b32 %r3, 5; mov.b32 %r4, %r3; setp.lt.s32 %p, %r4, 3; \
+                    @%p exit; mov.b32 %r5, %r1; NEXT: mov.b32 %r1, 7; bra AGAIN;";
+        check(text, &[(1, 3), (1, 4)], 5);
+    }
+
+    #[test]
     fn a_guarded_write_leaves_others_what_was_there() {
         let text = "mov.b32 %r1, 1; mov.b32 %r2, %r1; setp.lt.s32 %p, %r2, 3; \
                     mov.b32 %r3, 7; @%p mov.b32 %r2, 5; mov.b32 %r4, %r2;";
