@@ -118,10 +118,11 @@ fn intervals(body: &Body, uses: &Uses) -> Vec<(usize, usize)> {
             for_each_register(&body.instructions[at], &mut |own| extend(own as usize, at));
         }
     }
-    let needed = needed(body, uses, &blocks);
+    let Crossing { registers, blocks: needed } = crossing(body, uses, &blocks);
     for (block, needed) in blocks.iter().zip(&needed) {
-        needed.before.ones().for_each(|register| extend(register, block.instructions.start));
-        needed.behind.ones().for_each(|register| extend(register, block.instructions.end - 1));
+        let range = &block.instructions;
+        needed.before.ones().for_each(|own| extend(registers[own], range.start));
+        needed.behind.ones().for_each(|own| extend(registers[own], range.end - 1));
     }
     named.into_iter().map(|(from, to)| if from > to { (0, 0) } else { (from, to) }).collect()
 }
@@ -196,16 +197,25 @@ fn for_each_register(instruction: &Instruction, visit: &mut impl FnMut(u32)) {
     }
 }
 
-/// The registers of which something may be read before it is written again.
+/// What may be read in another block than the one that wrote it.
+struct Crossing {
+    /// The registers that some block reads before it writes them: few, beside all that are named.
+    registers: Vec<usize>,
+    blocks: Vec<Needed>,
+}
+
+/// Of [`Crossing::registers`], by their places in it, those of which something may be read before it
+/// is written again.
 struct Needed {
     before: FixedBitSet,
     behind: FixedBitSet,
 }
 
-fn needed(body: &Body, uses: &Uses, blocks: &[Block]) -> Vec<Needed> {
-    let empty = FixedBitSet::with_capacity(body.register_count as usize);
-    let mut read = vec![empty.clone(); blocks.len()];
-    let mut written = vec![empty.clone(); blocks.len()];
+fn crossing(body: &Body, uses: &Uses, blocks: &[Block]) -> Crossing {
+    let mut read = vec![Vec::new(); blocks.len()];
+    let mut written = vec![Vec::new(); blocks.len()];
+    // The last block that wrote each register.
+    let mut writer = vec![usize::MAX; body.register_count as usize];
     let mut names = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
         for at in block.instructions.clone() {
@@ -219,18 +229,29 @@ fn needed(body: &Body, uses: &Uses, blocks: &[Block]) -> Vec<Needed> {
                     && uses.written[at].contains(&register)
                     && names.iter().filter(|own| **own == register).count() == 1
             };
-            for register in names.iter().filter(|own| !is_new(**own)) {
-                if !written[index].contains(*register as usize) {
-                    read[index].insert(*register as usize);
+            for &register in names.iter().filter(|own| !is_new(**own)) {
+                if writer[register as usize] != index {
+                    read[index].push(register as usize);
                 }
             }
-            for register in names.iter().filter(|own| is_new(**own)) {
-                written[index].insert(*register as usize);
+            for &register in names.iter().filter(|own| is_new(**own)) {
+                writer[register as usize] = index;
+                written[index].push(register as usize);
             }
         }
     }
+    let mut registers = read.concat();
+    registers.sort_unstable();
+    registers.dedup();
+    let set = |of: &Vec<usize>| {
+        let mut set = FixedBitSet::with_capacity(registers.len());
+        set.extend(of.iter().filter_map(|own| registers.binary_search(own).ok()));
+        set
+    };
+    let written: Vec<FixedBitSet> = written.iter().map(set).collect();
+    let empty = set(&Vec::new());
     let mut all: Vec<Needed> =
-        read.iter().map(|read| Needed { before: read.clone(), behind: empty.clone() }).collect();
+        read.iter().map(|read| Needed { before: set(read), behind: empty.clone() }).collect();
     let mut changed = true;
     while changed {
         changed = false;
@@ -246,7 +267,7 @@ fn needed(body: &Body, uses: &Uses, blocks: &[Block]) -> Vec<Needed> {
             }
         }
     }
-    all
+    Crossing { registers, blocks: all }
 }
 
 #[cfg(test)]
@@ -254,8 +275,17 @@ mod tests {
     use super::*;
     use crate::module::{Module, Operand};
 
-    /// A kernel in which first operands are destinations but for those of branches, and `%r0` is an
-    /// owned register. Pairs of `%r1`, `%r2` and so on that are needed at the same time must be in
+    /// What a text does in which first operands are destinations but for those of branches, and
+    /// `%r0` is an owned register.
+    fn uses(body: &Body) -> Uses {
+        let written = body.instructions.iter().map(|own| match own.operands.first() {
+            Some(Operand::Name(Reference::Register(register))) if !is_end(own) => vec![*register],
+            _ => Vec::new(),
+        });
+        Uses { written: written.collect(), owned: vec![0] }
+    }
+
+    /// Pairs of `%r1`, `%r2` and so on that are needed at the same time must be in
     /// rows of their own. As rows may differ by chance, their intervals must meet, too.
     fn check(text: &str, together: &[(usize, usize)], most_rows: u32) {
         let text = format!(
@@ -264,11 +294,7 @@ mod tests {
         );
         let module = Module::parse(&text).unwrap();
         let body = module.functions[0].body.as_ref().unwrap();
-        let written = body.instructions.iter().map(|own| match own.operands.first() {
-            Some(Operand::Name(Reference::Register(register))) if !is_end(own) => vec![*register],
-            _ => Vec::new(),
-        });
-        let uses = Uses { written: written.collect(), owned: vec![0] };
+        let uses = uses(body);
         let Rows { of: rows, counts } = Rows::shared(body, &uses);
         let needed = intervals(body, &uses);
         for &(first, second) in together {
@@ -326,6 +352,22 @@ mod tests {
         let text = "mov.b32 %r1, 1; mov.b32 %r3, %r1; setp.lt.s32 %p, %r3, 3; \
                     @%p mov.b32 %r2, 5; mov.b32 %r4, %r2;";
         check(text, &[(1, 2), (3, 2)], 4);
+    }
+
+    #[test]
+    fn sets_hold_what_crosses_blocks_alone() {
+        let text = ".version 8.6\n.target sm_90a\n.address_size 64\n\
+                    .entry k() { .reg .b32 %r<1000000>; .reg .pred %p; mov.b32 %r7, 0; \
+                    AGAIN: mov.b32 %r999999, %r7; add.s32 %r5, %r999999, 1; mov.b32 %r7, %r5; \
+                    setp.lt.s32 %p, %r7, 9; @%p bra AGAIN; ret; }";
+        let module = Module::parse(text).unwrap();
+        let body = module.functions[0].body.as_ref().unwrap();
+        let crossing = crossing(body, &uses(body), &blocks(body));
+        assert_eq!(crossing.registers, [7]);
+        let sets = crossing.blocks.iter().map(|own| [own.before.len(), own.behind.len()]);
+        assert!(sets.flatten().all(|length| length == 1));
+        let inside: Vec<_> = crossing.blocks.iter().map(|own| own.before.contains(0)).collect();
+        assert_eq!(inside, [false, true, false]);
     }
 
     #[test]
