@@ -433,6 +433,14 @@ fn lines_to_nearest() {
 }
 
 #[test]
+fn quarters_are_rounded_with_their_sums() {
+    for (seed, shape) in (151..).zip([Shape::tokens(&[16], 0, 64), Shape::weights(1, 32, 64)]) {
+        let contents = Contents::Quarters;
+        check(&Case { shape, kind: 2, contents, recipe: HADAMARD, wanted: [false, true], seed });
+    }
+}
+
+#[test]
 fn one_copy_alone() {
     sweep(&[Recipe::NEAREST], [true, false], &[0], 101);
     sweep(&[HADAMARD, Recipe::NEAREST], [false, true], &[0], 201);

@@ -194,6 +194,9 @@ pub enum Contents {
     /// Blocks of zeros, of subnormal numbers, with infinities, NaNs of either sign, the extremes of
     /// the exponent, and ties and their neighbours.
     Edges,
+    /// Numbers of FP32 alone that have no quarter: in each band of sixteen rows the sum of the first two
+    /// is a tie of BF16 or just above one, as the quarter of the second is rounded before the sum or not.
+    Quarters,
     /// Numbers that are as far on their way between two of E2M1 as the bits of their element take to
     /// the further one, and their neighbours, in blocks and groups whose scales are 1.
     Ties(StochasticBits),
@@ -218,6 +221,11 @@ pub fn values(shape: &Shape, kind: ElementType, contents: Contents, seed: u64) -
                         rng.unit() * 2f32.powi(scale)
                     }
                     Contents::Edges => edge(&mut rng, row / 16 * 31 + column / 16),
+                    Contents::Quarters => match row % 16 {
+                        0 => f32::from_bits(0x22_0004),
+                        1 => f32::from_bits(2),
+                        _ => 0.0,
+                    },
                     Contents::Ties(bits) => {
                         let (group, row) = places[row];
                         let code = shape.code(bits.direction, group, row, column);

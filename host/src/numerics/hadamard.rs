@@ -12,7 +12,8 @@ pub const SIGN_MASK: u16 = 0xd7e8;
 
 /// `v · diag(signs) · H₁₆ / 4`, with `H₁₆` the Hadamard matrix of Sylvester's construction, in FP32
 /// with this order of operations: multiply by ±¼, then add and subtract values at distance 1, then
-/// 2, 4 and 8.
+/// 2, 4 and 8. The right one of each two neighbours is multiplied and added with one rounding, which
+/// matters where a quarter is no number of FP32: below 2⁻¹²⁴.
 ///
 /// ```
 /// use grouped_linear::numerics::hadamard;
@@ -21,12 +22,14 @@ pub const SIGN_MASK: u16 = 0xd7e8;
 /// assert_eq!(hadamard::transform(&values), [1.0; 16]); // the outlier is shared
 /// ```
 pub fn transform(values: &[f32; LENGTH]) -> [f32; LENGTH] {
+    let factor = |index: usize| if SIGN_MASK >> index & 1 == 1 { -0.25 } else { 0.25 };
     let mut mixed = [0.0; LENGTH];
-    for (index, (mixed, value)) in mixed.iter_mut().zip(values).enumerate() {
-        let factor = if SIGN_MASK >> index & 1 == 1 { -0.25 } else { 0.25 };
-        *mixed = value * factor;
+    for index in (0..LENGTH).step_by(2) {
+        let (left, right) = (values[index] * factor(index), values[index + 1]);
+        mixed[index] = right.mul_add(factor(index + 1), left);
+        mixed[index + 1] = right.mul_add(-factor(index + 1), left);
     }
-    for distance in [1, 2, 4, 8] {
+    for distance in [2, 4, 8] {
         for index in (0..LENGTH).filter(|index| index & distance == 0) {
             let (left, right) = (mixed[index], mixed[index + distance]);
             mixed[index] = left + right;

@@ -10,7 +10,8 @@ const SIGN_MASK: u32 = 0xd7e8;
 
 /// `v · diag(signs) · H₁₆ / 4`, with `H₁₆` the Hadamard matrix of Sylvester's construction, rounded
 /// to BF16 pairs. In FP32 with this order of operations: multiply by ±¼, then add and subtract
-/// values at distance 1, then 2, 4 and 8.
+/// values at distance 1, then 2, 4 and 8. The right one of each two neighbours is multiplied and added
+/// with one rounding, which matters where a quarter is no number of FP32: below 2⁻¹²⁴.
 #[inline(always)]
 pub fn transform(values: [f32; 16]) -> [u32; 8] {
     let v = transform_in_f32(values);
@@ -21,7 +22,6 @@ pub fn transform(values: [f32; 16]) -> [u32; 8] {
 #[inline(always)]
 pub fn transform_in_f32(values: [f32; 16]) -> [f32; 16] {
     let factor = |i: usize| if SIGN_MASK >> i & 1 == 1 { -0.25 } else { 0.25 };
-    // Products with a quarter are exact, so that the first sums may be fused with half of them.
     let mut v = values;
     each8(|pair| {
         let (i, j) = (2 * pair, 2 * pair + 1);
