@@ -114,7 +114,7 @@ impl DelayedScaleRule {
         if !(amax > 0.0 && amax.is_finite()) {
             return scale;
         }
-        let quotient = self.max * power_of_two(-self.margin) / amax;
+        let quotient = self.max * power_of_two(self.margin.saturating_neg()) / amax;
         if quotient.is_infinite() { f32::MAX } else { quotient.max(f32::MIN_POSITIVE) }
     }
 }
@@ -296,6 +296,8 @@ mod tests {
         assert_eq!(rule.update(5.0, &mut [1e-40]), f32::MAX);
         assert_eq!(rule.update(5.0, &mut []), 5.0);
         let mut history = [2.0];
+        let lowest = DelayedScaleRule { margin: i32::MIN, ..rule };
+        assert_eq!(lowest.update(1.0, &mut [1.0]), f32::MAX);
         let large = DelayedScaleRule { margin: 126, ..rule };
         assert_eq!(large.update(5.0, &mut [1e12]), f32::MIN_POSITIVE);
         assert_eq!(DelayedScaleRule { margin: 0, ..rule }.update(5.0, &mut history), 224.0);
