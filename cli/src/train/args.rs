@@ -122,7 +122,7 @@ pub enum ComputeType {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum RecipeChoice {
-    /// The type of `--dtype` throughout.
+    /// The type of `--dtype`.
     #[default]
     None,
     /// FP8, one scale per expert, of the tensor itself.
@@ -307,17 +307,17 @@ impl Config {
             self.top_k,
             self.experts
         );
+        // The layer of the input has no recipe.
+        let (own, plain) = (self.recipe.feature_multiple(), FEATURE_MULTIPLE);
         let multiples = [
-            ("--hidden", self.hidden),
-            ("--expert-hidden", self.expert_width()),
-            ("--context times --embedding", self.context.saturating_mul(self.embedding)),
+            ("--hidden", self.hidden, own),
+            ("--expert-hidden", self.expert_width(), own),
+            ("--context times --embedding", self.context.saturating_mul(self.embedding), plain),
         ];
-        let multiple = self.recipe.feature_multiple();
-        for (name, size) in multiples {
+        for (name, size, multiple) in multiples {
             ensure!(
                 size.is_multiple_of(multiple),
-                "{name} is {size}; it must be a multiple of {multiple}, \
-                 as tensor-core kernels need it"
+                "{name} is {size}; it must be a multiple of {multiple}, as its kernels need it"
             );
         }
         let rates = [
