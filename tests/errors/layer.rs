@@ -1,8 +1,8 @@
 //! What a layer refuses when it is made, and in forward and backward.
 
 use grouped_linear::{
-    BackwardOptions, Config, DType, Error, ForwardOptions, GroupedLinear, GroupedTensor, Result,
-    Saved, Splits, Stream, Tensor, Wgrad,
+    BackwardOptions, BiasUse, Config, DType, Error, ForwardOptions, GroupedLinear, GroupedTensor,
+    Result, Saved, Splits, Stream, Tensor, Wgrad,
 };
 
 use crate::engines::Test;
@@ -72,6 +72,15 @@ const LAYER: &[Refusal] = &[
     }),
     ("y of the layer holds integers", "output: element type i64", INVALID, |s| {
         forward_into(s, Tensor::zeros(s, &[ROWS, N], DType::I64)?)
+    }),
+    ("y over a bias that is left for later", "overlap", INVALID, |s| {
+        let mut y = floats(s, &[ROWS, N])?;
+        let bias = y.reshape(&[ROWS * N])?.narrow(0, GROUPS * N)?.reshape(&[GROUPS, N])?;
+        let bias = Some(GroupedTensor::packed(bias)?);
+        let layer = GroupedLinear::new(s, CONFIG, packed(s, &[GROUPS, N, K])?, bias)?;
+        let (x, splits) = (floats(s, &[ROWS, K])?, Splits::host(&[1, 2])?);
+        let options = ForwardOptions { bias: BiasUse::Leave, ..ForwardOptions::default() };
+        layer.forward_into(s, &x, &splits, options, &mut y).map(drop)
     }),
     ("splits do not fit the layer", "splits: 3 were given", INVALID, |s| {
         let x = floats(s, &[ROWS, K])?;

@@ -336,6 +336,36 @@ fn refusals(device: &Device) -> Outcome {
         let outcome = step.captured.backward_with(&stream, &saved, &dy, options);
         refused(what, outcome.err(), part)?;
     }
+    // Before anything is computed, though forward could be.
+    let host_splits = Splits::host(&SPLITS[0])?;
+    let y = &mut step.outputs.y;
+    let saved = [(); 2].map(|()| layer.forward_into(&stream, &x, &host_splits, options, y));
+    let [saved, later] = saved;
+    poison_tensor(&stream, &step.outputs.y)?;
+    let Outputs { dx, dw, db, .. } = &mut step.outputs;
+    let into = BackwardOptions {
+        dx: RowSink::Into(dx),
+        dw: GradSink::Overwrite(dw).into(),
+        db: Some(GradSink::Overwrite(db)),
+        ..BackwardOptions::default()
+    };
+    let outcome = step.captured.backward_with(&stream, &saved?, &dy, into);
+    refused("backward of splits on the host", outcome.err(), "splits on the host")?;
+    let delayed = BackwardOptions {
+        dx: RowSink::Skip,
+        dw: Wgrad::Delayed,
+        db: None,
+        ..BackwardOptions::default()
+    };
+    let pending = layer.backward_with(&stream, later?, &dy, delayed)?.pending;
+    let mut pending = pending.ok_or("no pending gradient")?;
+    let sink = GradSink::Overwrite(&mut step.outputs.dw);
+    let outcome = step.captured.run_delayed(&stream, &mut pending, sink);
+    refused("delayed, of splits on the host", outcome.err(), "splits on the host")?;
+    if pending.has_run() {
+        return Err("a refused gradient counts as computed".into());
+    }
+
     // Whether there is something to replay or not.
     inside_a_capture(&stream, &mut step)?;
     step.outputs.check_untouched(&stream, "after refusals")?;

@@ -222,9 +222,7 @@ impl GroupedLinear {
         let recipes = saved.recipe.iter().chain(&saved.restore);
         overlaps.read(recipes.flat_map(LayerRecipe::memory));
         // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
-        for parameter in [&self.weights].into_iter().chain(&self.bias) {
-            overlaps.read(parameter.tensors());
-        }
+        overlaps.read(self.parameters());
 
         if let RowSink::Into(dx) = &options.dx {
             operand(&saved.weights, "dx")?;
@@ -282,7 +280,7 @@ impl GroupedLinear {
 }
 
 /// Whether there are gradients of the tokens and of the weights.
-fn wanted(saved: &Saved, options: &BackwardOptions<'_>) -> [bool; 2] {
+pub(super) fn wanted(saved: &Saved, options: &BackwardOptions<'_>) -> [bool; 2] {
     let dx = saved.weights.is_some() && !matches!(options.dx, RowSink::Skip);
     let dw = saved.x.is_some() && !matches!(options.dw, Wgrad::Skip);
     [dx, dw]

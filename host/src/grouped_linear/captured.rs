@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use super::backward::wanted;
 use super::delayed::PendingWgrad;
 use super::forward::{BiasMode, CallSpec};
-use super::low_precision::{BackwardPrecision, LayerRecipe, SavePolicy};
+use super::infer::NO_GRAPHS_ON_THE_CPU;
+use super::low_precision::{BackwardPrecision, LayerRecipe, NO_BUFFERS_IN_GRAPH, SavePolicy};
 use super::operands::ProductRules;
 use super::saved::{Saved, Tokens, Weights};
 use super::sink::{GradSink, RowSink, Wgrad};
@@ -13,7 +15,7 @@ use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::{Execution, KernelChoice};
 use crate::recipe::Recipe;
-use crate::splits::Splits;
+use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
 use crate::tensor::{DType, Form, GroupedTensor, Tensor};
 
 /// A layer that records its forward, its backward and its delayed gradients of weights in a graph
@@ -244,6 +246,9 @@ impl CapturedLayer {
         if let Some((grads, captured)) = replay(&self.backward, &signature, stream)? {
             return Ok((again(grads), captured));
         }
+        let memory = saved.recipe.as_ref().or(saved.restore.as_ref());
+        let memory = memory.filter(|_| wanted(saved, &options).contains(&true));
+        refuse_unrecordable(stream, splits, memory)?;
         let layer = &self.layer;
         let (grads, captured) = record(&mut self.backward, signature, stream, |stream| {
             layer.backward_with(stream, saved.clone(), dy, options.reborrow())
@@ -280,6 +285,7 @@ impl CapturedLayer {
             pending.release();
             return Ok((dw.clone(), captured));
         }
+        refuse_unrecordable(stream, operands.splits(), None)?;
         let mut again = pending.again();
         let mut first = true;
         let (dw, captured) = record(&mut self.wgrad, signature, stream, |stream| {
@@ -348,6 +354,24 @@ fn refuse_capture(stream: &Stream) -> Result<()> {
         "a CapturedLayer makes graphs of its own and cannot be recorded in another; record the \
          layer's own calls there",
     ))
+}
+
+/// Refuses, before anything is computed, what [`record`] could not record then.
+fn refuse_unrecordable(
+    stream: &Stream,
+    splits: &Splits,
+    recipe: Option<&LayerRecipe>,
+) -> Result<()> {
+    let why = if stream.device().target().gpu.is_none() {
+        NO_GRAPHS_ON_THE_CPU
+    } else if splits.counts().is_some() {
+        HOST_SPLITS_IN_GRAPH
+    } else if recipe.is_some_and(|recipe| !recipe.has_buffers()) {
+        NO_BUFFERS_IN_GRAPH
+    } else {
+        return Ok(());
+    };
+    Err(Error::unsupported(why))
 }
 
 /// The name of the first part that differs.

@@ -122,8 +122,9 @@ impl GroupedLinear {
     /// beyond `Σ m_g` are unspecified.
     ///
     /// # Errors
-    /// Shapes, types, devices or splits that do not fit; row scales without a bias; out of memory;
-    /// a driver failure.
+    /// Shapes, types, devices, alignment or splits that do not fit; row scales without a bias; a
+    /// kernel that the product does not have; a recipe of another layer, or whose buffers were made for
+    /// other token rows, another form or precision; out of memory; a driver failure.
     pub fn forward(
         &self,
         stream: &Stream,
@@ -143,7 +144,7 @@ impl GroupedLinear {
     /// [`RecipeBuffers`]: crate::RecipeBuffers
     ///
     /// # Errors
-    /// As [`GroupedLinear::forward`].
+    /// As [`GroupedLinear::forward`]; `y` overlaps what is read, a parameter, or the recipe's memory.
     pub fn forward_into(
         &self,
         stream: &Stream,
@@ -241,8 +242,7 @@ impl GroupedLinear {
         check_outputs(&plan, std::slice::from_ref(y))?;
         let mut overlaps = Overlaps::default();
         overlaps.read(x.tensors().into_iter().chain(splits.device_tensor()).chain(bias_row_scales));
-        overlaps
-            .read(self.weights.tensors().iter().chain(bias.into_iter().flat_map(|b| b.tensors())));
+        overlaps.read(self.parameters());
         overlaps.read(recipe.memory());
         overlaps.write([&*y]);
         overlaps.check()?;
@@ -256,9 +256,7 @@ impl GroupedLinear {
         let open = |role, columnwise| recipe.open(stream, role, rows, [true, columnwise]);
         let mut x = a.cloned().map_or_else(|| open(Role::Input, columnwise[0]), Ok)?;
         let mut weights = b.cloned().map_or_else(|| open(Role::Weight, columnwise[1]), Ok)?;
-        if recipe.in_backward() && (needs.dx || needs.dw) {
-            recipe.room(Role::GradOutput, rows, [needs.dx, needs.dw])?;
-        }
+        recipe.check_buffers_of_backward(rows, [needs.dx, needs.dw])?;
         stream.reserve(splits, scratch.max(plan.scratch_bytes()))?;
         if let Some(source) = source {
             let source = QuantizeSource::Tokens(source, splits);
@@ -288,6 +286,11 @@ impl GroupedLinear {
     ) -> Result<()> {
         self.check_input(x, splits)?;
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
+        // The bias, too, where it is left for later.
+        let mut overlaps = Overlaps::default();
+        overlaps.read(self.parameters());
+        overlaps.write([&*y]);
+        overlaps.check()?;
         let gemm = GemmOptions { kernel: options.kernel, ..GemmOptions::default() };
         let weights = &self.weights;
         let args = FpropArgs { x, weights, splits, bias, bias_row_scales, options: gemm };
@@ -315,6 +318,11 @@ impl GroupedLinear {
             recipe: None,
             restore: None,
         }
+    }
+
+    /// The tensors of weights and bias, be it added or not: an output over one would ruin the layer.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = &Tensor> {
+        [&self.weights].into_iter().chain(&self.bias).flat_map(GroupedTensor::tensors)
     }
 
     /// The bias that forward adds, and its row scales.

@@ -11,6 +11,9 @@ use crate::recipe::Role;
 use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
 use crate::tensor::{DType, Direction, QuantizedSpec, TensorSpec};
 
+/// Why the CPU reference executes nothing that is to be captured.
+pub(super) const NO_GRAPHS_ON_THE_CPU: &str = "the CPU reference records no graphs";
+
 /// What forward and backward of a layer give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -172,6 +175,10 @@ impl GroupedLinear {
         let Some(recipe) = options.recipe else { return self.unsupported_call(intended) };
         let (_, Needs { dx, dw, .. }) = self.effective(call);
         let captured = execution == Execution::Captured;
+        let fits = recipe.check_layer(&self.config, call.kernel);
+        if let Err(error) = fits.and_then(|()| recipe.check_buffers(rows, [dx, dw])) {
+            return Some(error.to_string());
+        }
         let refused = recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured);
         // Forward is the recipe's; backward may have products of the layer's type.
         let high = !recipe.in_backward();
@@ -192,7 +199,7 @@ impl GroupedLinear {
     ) -> Option<String> {
         let captured = execution == Execution::Captured;
         if captured && target.gpu.is_none() {
-            return Some("the CPU reference records no graphs".to_owned());
+            return Some(NO_GRAPHS_ON_THE_CPU.to_owned());
         }
         if captured && host_splits {
             return Some(HOST_SPLITS_IN_GRAPH.to_owned());

@@ -163,6 +163,10 @@ impl WgradOperands {
         (dy, x, self.splits.device_tensor())
     }
 
+    pub(super) fn splits(&self) -> &Splits {
+        &self.splits
+    }
+
     /// Which kernel computes it.
     pub(super) fn kernel(&self) -> KernelChoice {
         match &self.factors {

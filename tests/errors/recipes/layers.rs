@@ -268,6 +268,21 @@ pub(super) const LAYERS: &[Refusal] = &[
         let buffers = RecipeBuffers::new(s, &high, ROWS)?;
         forward(s, &current(s)?.with_buffers(buffers))
     }),
+    (
+        "buffers without room for what is restored",
+        "the restored tokens and weights",
+        INVALID,
+        |s| {
+            let high = current(s)?.with_backward(BackwardPrecision::High)?;
+            let buffers = RecipeBuffers::new(s, &high, ROWS)?;
+            forward(s, &high.with_backward(BackwardPrecision::Dequantized)?.with_buffers(buffers))
+        },
+    ),
+    ("buffers to restore more rows than the tokens have", "made for 7 token rows", INVALID, |s| {
+        let restored = current(s)?.with_backward(BackwardPrecision::Dequantized)?;
+        let buffers = RecipeBuffers::new(s, &restored, ROWS + 1)?;
+        prequantized(s, Some(&restored.with_buffers(buffers)), own_tokens(s)?, &[2, 3])
+    }),
     ("buffers of another recipe", "the recipe's buffers were made for", INVALID, |s| {
         let block = LayerRecipe::new(s, CONFIG, Recipe::Block(BlockScaling::default()))?;
         let buffers = RecipeBuffers::new(s, &block, ROWS)?;

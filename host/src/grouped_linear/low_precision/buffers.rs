@@ -92,6 +92,45 @@ impl LayerRecipe {
         }
     }
 
+    /// Refuses buffers that lack room for something of a call with so many token rows, and for its
+    /// gradients of tokens and weights.
+    pub(in crate::grouped_linear) fn check_buffers(
+        &self,
+        rows: usize,
+        [dx, dw]: [bool; 2],
+    ) -> Result<()> {
+        let columnwise = |kept| kept == Some(Direction::Columnwise);
+        self.room(Role::Input, rows, [true, dw && columnwise(self.kept_tokens())])?;
+        if self.weights.is_none() {
+            self.room(Role::Weight, rows, [true, dx && columnwise(self.kept_weights())])?;
+        }
+        self.check_buffers_of_backward(rows, [dx, dw])
+    }
+
+    /// The same of what backward makes.
+    pub(in crate::grouped_linear) fn check_buffers_of_backward(
+        &self,
+        rows: usize,
+        [dx, dw]: [bool; 2],
+    ) -> Result<()> {
+        let Some(buffers) = self.buffers.as_ref().filter(|_| dx || dw) else { return Ok(()) };
+        if self.in_backward() {
+            self.room(Role::GradOutput, rows, [dx, dw])?;
+        }
+        if !self.dequantizes() {
+            return Ok(());
+        }
+        let Some((tokens, weights)) = buffers.restored() else {
+            return Err(no_room("the restored tokens and weights"));
+        };
+        let Config { groups, in_features, out_features, dtype } = self.config;
+        check_rows(tokens.shape()[0], rows)?;
+        let fits = tokens.shape()[1] == in_features
+            && weights.shape() == [groups, out_features, in_features]
+            && [tokens, weights].iter().all(|own| own.dtype() == dtype);
+        if fits { Ok(()) } else { Err(no_room("the restored tokens and weights")) }
+    }
+
     /// The buffers' memory for a tensor with these copies, if there are buffers.
     pub(in crate::grouped_linear) fn room(
         &self,
@@ -111,11 +150,7 @@ impl LayerRecipe {
             Role::GradOutput => "the output gradients",
         };
         let Some(buffer) = buffers.of(role).filter(has_all) else {
-            return Err(Error::invalid(format!(
-                "the recipe's buffers were made for backward in another precision, or beside given \
-                 weights, and have no room for all copies of {name}; make them with \
-                 RecipeBuffers::new of the recipe as it is now"
-            )));
+            return Err(no_room(&format!("all copies of {name}")));
         };
         check_room(name, buffer.spec(), want)?;
         let room = match (rowwise, columnwise) {
@@ -127,16 +162,30 @@ impl LayerRecipe {
     }
 }
 
+fn no_room(what: &str) -> Error {
+    Error::invalid(format!(
+        "the recipe's buffers were made for backward in another precision, or beside given weights, \
+         and have no room for {what}; make them with RecipeBuffers::new of the recipe as it is now"
+    ))
+}
+
+/// Refuses buffers of another number of token rows.
+fn check_rows(rows: usize, wanted: usize) -> Result<()> {
+    if rows == wanted {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the recipe's buffers were made for {rows} token rows, the token buffer has {wanted} \
+         (fewer may belong to groups); make them with RecipeBuffers::new for {wanted} token rows"
+    )))
+}
+
 /// Refuses buffers that were made for something else.
 fn check_room(name: &str, own: QuantizedSpec, want: QuantizedSpec) -> Result<()> {
     if let (SourceShape::Tokens { rows, .. }, SourceShape::Tokens { rows: wanted, .. }) =
         (own.source, want.source)
-        && rows != wanted
     {
-        return Err(Error::invalid(format!(
-            "the recipe's buffers were made for {rows} token rows, the token buffer has {wanted} \
-             (fewer may belong to groups); make them with RecipeBuffers::new for {wanted} token rows"
-        )));
+        check_rows(rows, wanted)?;
     }
     let matrix = |spec: QuantizedSpec| (spec.groups, spec.source, spec.format);
     let other = want.directions().find_map(|direction| {

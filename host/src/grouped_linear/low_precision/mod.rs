@@ -8,6 +8,7 @@ mod tensors;
 
 pub use self::buffers::RecipeBuffers;
 pub use self::prepare::QuantizeWeights;
+pub(super) use self::problems::NO_BUFFERS_IN_GRAPH;
 pub use self::states::DelayedStates;
 use super::Config;
 use super::delayed_state::DelayedState;
@@ -380,6 +381,11 @@ impl LayerRecipe {
         let scales_rows =
             matches!(self.recipe.format(role), Format::Nvfp4(own) if own.scope == Scope::Row);
         [true, self.in_backward() && !scales_rows]
+    }
+
+    /// Whether it has memory for what it quantizes.
+    pub(super) fn has_buffers(&self) -> bool {
+        self.buffers.is_some()
     }
 
     /// The memory that a call uses over and over, for comparison.

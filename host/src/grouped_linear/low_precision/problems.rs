@@ -10,6 +10,9 @@ use crate::plan::{
 use crate::recipe::{Format, Role};
 use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
 
+pub(in crate::grouped_linear) const NO_BUFFERS_IN_GRAPH: &str = "a recipe's tensors would be new, and nothing can be allocated in a graph; give it memory with \
+     LayerRecipe::with_buffers";
+
 impl LayerRecipe {
     /// Shape and format of what the layer quantizes; `[rowwise, columnwise]`.
     pub(in crate::grouped_linear) fn spec(
@@ -135,12 +138,8 @@ impl LayerRecipe {
                     .to_owned(),
             );
         }
-        if captured && self.buffers.is_none() {
-            return Some(
-                "a recipe's tensors would be new, and nothing can be allocated in a graph; give it \
-                 memory with LayerRecipe::with_buffers"
-                    .to_owned(),
-            );
+        if captured && !self.has_buffers() {
+            return Some(NO_BUFFERS_IN_GRAPH.to_owned());
         }
         let problems = self.problems(rows, (dx, dw), self.config.dtype, kernel);
         let refused = problems.into_iter().find_map(|problem| Plan::new(problem, target).err());
