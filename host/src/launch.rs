@@ -1,6 +1,8 @@
 //! Carries out a plan on an engine that launches kernels: setup, where there are splits, then
 //! quantize, gemm or the epilogue's reductions, in stream order.
 
+pub(crate) mod batch;
+
 use grouped_linear_kernels::variants::{KERNELS, Kernel};
 
 use crate::backend::Launcher;
@@ -92,6 +94,8 @@ pub(crate) struct Launch {
     pub kernel: &'static Kernel,
     /// Blocks in x and y.
     pub grid: [u32; 2],
+    /// Whether it reads nothing that operations write.
+    pub early: bool,
     args: [u8; ARGS_BYTES],
 }
 
@@ -130,8 +134,15 @@ impl Launches {
             )));
         };
         room.copy_from_slice(args);
-        *place = Some(Launch { kernel, grid, args: bytes });
+        *place = Some(Launch { kernel, grid, early: false, args: bytes });
         Ok(())
+    }
+
+    /// The launch added last reads nothing that operations write.
+    pub(crate) fn last_is_early(&mut self) {
+        if let Some(last) = self.0.iter_mut().flatten().last() {
+            last.early = true;
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Launch> {

@@ -97,7 +97,13 @@ pub(crate) fn prepare(
 
     let row = kernel(Role::PointerSetup)
         .ok_or_else(|| Error::unsupported("the kernel table has no pointer_setup"))?;
-    launches.push(row, [1, 1], bytes_of(&args))
+    launches.push(row, [1, 1], bytes_of(&args))?;
+    // The scales of a group come from the operation that quantized it. Splits and factors come from the
+    // caller.
+    if args.a_scale_inv == 0 && args.b_scale_inv == 0 {
+        launches.last_is_early();
+    }
+    Ok(())
 }
 
 /// Blocks, or pairs of them, for which groups are put in order: those of gradients of weights on tensor

@@ -229,6 +229,17 @@ impl Stream {
         if scratch == 0 { Ok(()) } else { self.queue.reserve(scratch, splits) }
     }
 
+    /// [`Queue::together`]: operations that may overlap, and of which none is launched if `work` fails.
+    pub(crate) fn together(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut work = Some(work);
+        self.queue.together(&mut || work.take().map_or(Ok(()), |work| work()))
+    }
+
+    /// Between operations of [`Stream::together`]: those to come read what those before write.
+    pub(crate) fn next_stage(&self) {
+        self.queue.next_stage();
+    }
+
     /// Waits until all work is done. Failures that only the device knew, such as invalid splits in
     /// device memory, are reported here, once; the operations concerned wrote nothing.
     ///

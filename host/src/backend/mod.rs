@@ -66,6 +66,17 @@ pub(crate) trait Queue: Debug + Send + Sync {
     /// Carries out a plan. Operands have been checked against it.
     fn run(&self, plan: &Plan, operands: &Operands<'_>) -> Result<()>;
 
+    /// Hands over the plans that `work` carries out when it has returned, all at once; none if it
+    /// fails. Operations between two calls of [`Queue::next_stage`] must not write what another of
+    /// them reads or writes. Copies and fills come before all of them, so `work` adds none. Engines
+    /// that launch nothing carry out each operation as it comes.
+    fn together(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        work()
+    }
+
+    /// What [`Queue::together`] collects from now on waits for what it has.
+    fn next_stage(&self) {}
+
     /// Waits until all work is done; reports its failures, bad device splits included, once.
     fn synchronize(&self) -> Result<()>;
 

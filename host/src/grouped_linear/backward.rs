@@ -118,7 +118,7 @@ impl GroupedLinear {
         options: BackwardOptions<'_>,
     ) -> Result<SelectedGrads> {
         let config = self.config;
-        let products = self.check_sinks(stream, &saved, Some(dy), &options)?;
+        self.check_sinks(stream, &saved, Some(dy), &options)?;
         let (rows, mut grads) = (saved.rows, SelectedGrads::default());
         let mut options = options;
 
@@ -155,60 +155,50 @@ impl GroupedLinear {
         };
         // What is quantized is read once, so that is where the gradient of the bias is summed.
         let fused = quantized.is_some() && saved.bias_row_scales.is_none();
-        let of_its_own = dbias_sink.as_ref().filter(|_| !fused).map(|(db, _)| db.dtype());
-        let scratch = match of_its_own {
-            Some(db) => {
-                let plan = Plan::new(config.dbias(rows, db), stream.device().target())?;
-                products.max(plan.scratch_bytes())
-            }
-            None => products,
-        };
-        // Products that are not quantized need no more than the first of them.
-        if quantized.is_some() || of_its_own.is_some() {
-            stream.reserve(&saved.splits, scratch)?;
-        }
-
-        let gradient = match quantized {
-            Some((recipe, room)) => {
-                let on_the_way = dbias_sink.as_mut().filter(|_| fused);
-                let on_the_way =
-                    on_the_way.map(|(db, accumulate)| DbiasSink { db, accumulate: *accumulate });
-                OutputGradient::quantized(stream, recipe, (dy, &saved.splits), room, on_the_way)?
-            }
-            None => OutputGradient::Plain(dy),
-        };
-
         let (splits, kernel) = (&saved.splits, saved.kernel);
-        if let (Some(weights), Some(dx)) = (&saved.weights, &mut grads.dx) {
-            gradient.dgrad(stream, weights, splits, kernel, dx)?;
-        }
-        if let (true, Some(x)) = (dw, &saved.x) {
-            let operands = WgradOperands::new(x.clone(), &gradient, splits.clone(), kernel)?;
-            if let Some((mut dw, accumulate)) = dw_sink {
-                operands.compute(stream, accumulate, &mut dw)?;
-                grads.dw = Some(dw);
+        stream.together(|| {
+            let gradient = match quantized {
+                Some((recipe, room)) => {
+                    let on_the_way = dbias_sink.as_mut().filter(|_| fused);
+                    let on_the_way = on_the_way
+                        .map(|(db, accumulate)| DbiasSink { db, accumulate: *accumulate });
+                    OutputGradient::quantized(stream, recipe, (dy, splits), room, on_the_way)?
+                }
+                None => OutputGradient::Plain(dy),
+            };
+            stream.next_stage();
+            if let (Some(weights), Some(dx)) = (&saved.weights, &mut grads.dx) {
+                gradient.dgrad(stream, weights, splits, kernel, dx)?;
             }
-            grads.pending = later.then(|| PendingWgrad::new(config, operands));
-        }
-        if let (false, Some((mut db, accumulate))) = (fused, dbias_sink) {
-            let row_scales = saved.bias_row_scales.as_ref();
-            dbias(stream, &DbiasArgs { dy, splits, row_scales, accumulate }, &mut db)?;
-        }
-        if let (Some(bias), Some(gradient)) = (&saved.bias, &mut grads.dscales) {
-            dscales(stream, &DscalesArgs { dy, bias, splits }, gradient)?;
-        }
+            if let (true, Some(x)) = (dw, &saved.x) {
+                let operands = WgradOperands::new(x.clone(), &gradient, splits.clone(), kernel)?;
+                if let Some((mut dw, accumulate)) = dw_sink {
+                    operands.compute(stream, accumulate, &mut dw)?;
+                    grads.dw = Some(dw);
+                }
+                grads.pending = later.then(|| PendingWgrad::new(config, operands));
+            }
+            if let (false, Some((mut db, accumulate))) = (fused, dbias_sink) {
+                let row_scales = saved.bias_row_scales.as_ref();
+                dbias(stream, &DbiasArgs { dy, splits, row_scales, accumulate }, &mut db)?;
+            }
+            if let (Some(bias), Some(gradient)) = (&saved.bias, &mut grads.dscales) {
+                dscales(stream, &DscalesArgs { dy, bias, splits }, gradient)?;
+            }
+            Ok(())
+        })?;
         Ok(grads)
     }
 
     /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits
-    /// is for later to say. The scratch memory that the products need, in bytes.
+    /// is for later to say.
     pub(crate) fn check_sinks(
         &self,
         stream: &Stream,
         saved: &Saved,
         dy: Option<&Tensor>,
         options: &BackwardOptions<'_>,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         check_origin(self, saved)?;
         let config = &self.config;
         if let Some(dy) = dy {
@@ -263,19 +253,18 @@ impl GroupedLinear {
         // Wherever they go, and whenever they are computed: when a product is launched, the output
         // gradient has been quantized, and the gradient of the bias summed.
         let [has_dx, has_dw] = wanted(saved, options);
-        let mut scratch = 0;
         if has_dx {
             let dx = options.dx.buffer().map_or(&[][..], std::slice::from_ref);
-            scratch = check_product(stream, saved, Pass::Dgrad, dy, dx)?;
+            check_product(stream, saved, Pass::Dgrad, dy, dx)?;
         }
         if has_dw {
             let dw = match &options.dw {
                 Wgrad::Now(sink) => sink.buffer().map_or(&[][..], GroupedTensor::tensors),
                 Wgrad::Delayed | Wgrad::Skip => &[],
             };
-            scratch = scratch.max(check_product(stream, saved, Pass::Wgrad, dy, dw)?);
+            check_product(stream, saved, Pass::Wgrad, dy, dw)?;
         }
-        Ok(scratch)
+        Ok(())
     }
 }
 

@@ -18,7 +18,8 @@ const DATA: [&str; 2] = [ROWWISE[0], COLUMNWISE[0]];
 const AMAX: [&str; 2] = [ROWWISE[2], COLUMNWISE[2]];
 
 /// Makes the exact numbers ([`Form::Exact`]) that GPUs multiply of the codes of MXFP8 or NVFP4, for
-/// every copy that `destination` has; say of activations that arrive quantized. Tokens have `splits`.
+/// every copy that `destination` has; say of activations that arrive quantized. Tokens have `splits`;
+/// where the device refuses those, no number is written, but magnitudes are copied.
 ///
 /// ```
 /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize, restore_exact};
@@ -92,7 +93,8 @@ pub fn restore_exact(
 
 /// Puts the block scales of MXFP8 or NVFP4 into the order that block-scaled tensor cores read
 /// ([`Form::Swizzled`]), or back, for every copy that `destination` has. Data and magnitudes are
-/// copied, unless both tensors have them in the same memory. Tokens have `splits`.
+/// copied, unless both tensors have them in the same memory. Tokens have `splits`; where the device
+/// refuses those, scales are not written, and all else is.
 ///
 /// # Errors
 /// Tensors of different sources or formats; FP8 with FP32 scales; copies that are not in codes, or in

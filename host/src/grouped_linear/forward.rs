@@ -246,7 +246,7 @@ impl GroupedLinear {
         overlaps.read(recipe.memory());
         overlaps.write([&*y]);
         overlaps.check()?;
-        let scratch = recipe.check_weights(stream, &self.weights, columnwise[1])?;
+        recipe.check_weights(stream, &self.weights, columnwise[1])?;
         let (source, a) = match x {
             Input::Plain(x) => (Some(x), None),
             Input::Quantized(x) => (None, Some(x)),
@@ -257,21 +257,24 @@ impl GroupedLinear {
         let mut x = a.cloned().map_or_else(|| open(Role::Input, columnwise[0]), Ok)?;
         let mut weights = b.cloned().map_or_else(|| open(Role::Weight, columnwise[1]), Ok)?;
         recipe.check_buffers_of_backward(rows, [needs.dx, needs.dw])?;
-        stream.reserve(splits, scratch.max(plan.scratch_bytes()))?;
-        if let Some(source) = source {
-            let source = QuantizeSource::Tokens(source, splits);
-            recipe.quantize(stream, Role::Input, source, &mut x)?;
-        }
-        if b.is_none() {
-            let source = QuantizeSource::Weights(&self.weights);
-            recipe.quantize(stream, Role::Weight, source, &mut weights)?;
-        }
         let accumulation = recipe.recipe().accumulation(Pass::Fprop);
         let kernel = options.kernel;
         let options = QuantizedGemmOptions { accumulation, kernel, ..Default::default() };
-        let args =
-            QuantizedFpropArgs { x: &x, weights: &weights, splits, bias, bias_row_scales, options };
-        quantized_fprop(stream, &args, y)?;
+        stream.together(|| {
+            // The weights first, beside which the set-up of the tokens takes no time.
+            if b.is_none() {
+                let source = QuantizeSource::Weights(&self.weights);
+                recipe.quantize(stream, Role::Weight, source, &mut weights)?;
+            }
+            if let Some(source) = source {
+                let source = QuantizeSource::Tokens(source, splits);
+                recipe.quantize(stream, Role::Input, source, &mut x)?;
+            }
+            stream.next_stage();
+            let (x, weights) = (&x, &weights);
+            let args = QuantizedFpropArgs { x, weights, splits, bias, bias_row_scales, options };
+            quantized_fprop(stream, &args, y)
+        })?;
         Ok((x, weights))
     }
 

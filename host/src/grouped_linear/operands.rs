@@ -62,14 +62,14 @@ impl<'a> OutputGradient<'a> {
 }
 
 /// Refuses a product of backward that its launch would refuse, for its kernel or for where the operands
-/// and `outputs` that exist already lie. The scratch memory that it needs, in bytes.
+/// and `outputs` that exist already lie.
 pub(super) fn check_product(
     stream: &Stream,
     saved: &Saved,
     pass: Pass,
     dy: Option<&Tensor>,
     outputs: &[Tensor],
-) -> Result<usize> {
+) -> Result<()> {
     let output = outputs.first().map_or(saved.config.dtype, Tensor::dtype);
     let plan = Plan::new(saved.product(pass, output), stream.device().target())?;
     check_outputs(&plan, outputs)?;
@@ -82,8 +82,7 @@ pub(super) fn check_product(
             (Some(Tokens::Quantized(own)), _) | (_, Some(Weights::Quantized(own))) => Some(own),
             _ => None,
         };
-        scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() })?;
-        return Ok(plan.scratch_bytes());
+        return scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() });
     }
     let weights = match weights {
         Some(Weights::Plain(weights)) => Some(weights),
@@ -93,7 +92,7 @@ pub(super) fn check_product(
     if let Some(Tokens::Plain(x)) = x {
         check_placed(&plan, &Placed { tokens: Some(x), ..Placed::default() })?;
     }
-    Ok(plan.scratch_bytes())
+    Ok(())
 }
 
 /// What the gradient of the weights is computed from.

@@ -18,7 +18,7 @@ pub enum GradSink<'a> {
     /// The caller's buffer; what it held is gone. Groups without rows get zeros.
     Overwrite(&'a mut GroupedTensor),
     /// The caller's buffer, added to in FP32 and rounded to its type. Groups without rows keep what
-    /// they held.
+    /// they held, in db with zeros of either sign becoming +0.
     Accumulate(&'a mut GroupedTensor),
 }
 

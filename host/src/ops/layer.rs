@@ -121,7 +121,7 @@ impl Function for GroupedLinear {
     ) -> Result<()> {
         let sinks = sinks.iter_mut().map(|(name, sink)| (name, sink.reborrow())).collect();
         let options = backward_options(self, sinks)?;
-        self.check_sinks(stream, saved, output_gradient, &options).map(drop)
+        self.check_sinks(stream, saved, output_gradient, &options)
     }
 
     fn backward(

@@ -21,17 +21,17 @@
 //! backward, beside the same layer in BF16, with everything quantized in every call where nothing else
 //! is said (H200, 2026-11-26; `docs/benchmarks.md` has all of them, and those of an H100).
 //!
-//! - On Hopper with few large experts [`CurrentScaling`] is 1.46 to 1.55 times as fast as BF16 with 8
-//!   experts, 1.28 times with 32. [`BlockScaling`] has finer scales, and 1.41 to 1.48 and 1.26 times
+//! - On Hopper with few large experts [`CurrentScaling`] is 1.47 to 1.54 times as fast as BF16 with 8
+//!   experts, 1.28 times with 32. [`BlockScaling`] has finer scales, and 1.41 to 1.46 and 1.25 times
 //!   BF16's speed.
-//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.94 and 0.95 of its speed;
-//!   with 128 of 1536 × 2048 they have 0.76 and 0.80.
+//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.96 and 0.94 of its speed;
+//!   with 128 of 1536 × 2048 they have 0.77 and 0.78.
 //! - Quantizing the weights once for several microbatches
-//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: the calls behind the first have 1.27
-//!   and 1.24 times BF16's speed with 64 experts, 1.19 and 1.16 with 128, 1.60 and 1.47 with 32, and
-//!   1.66 and 1.55 with 8.
+//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: the calls behind the first have 1.31
+//!   and 1.22 times BF16's speed with 64 experts, 1.23 and 1.16 with 128, 1.64 and 1.47 with 32, and
+//!   1.67 and 1.56 with 8.
 //! - [`DelayedScaling`] reads each tensor once, where current scaling reads those of large experts
-//!   twice: 1.55 to 1.62 times BF16's speed with 8 experts, 1.40 with 32, 1.00 with 64. Its
+//!   twice: 1.57 to 1.63 times BF16's speed with 8 experts, 1.41 with 32, 1.02 with 64. Its
 //!   scales are those of earlier steps, and the end of a step must be said
 //!   ([`LayerRecipe::update`](crate::LayerRecipe::update)).
 //! - [`Mxfp8Scaling`] and [`Nvfp4Scaling`] are for Blackwell, whose tensor cores multiply them. On
@@ -89,11 +89,11 @@ pub struct CurrentScaling {
 pub struct DelayedScaling {
     /// FP8 types.
     pub types: Fp8Types,
-    /// Steps that are remembered, at least 1.
+    /// Steps that are remembered, 1 to 2²⁰.
     pub history_len: usize,
     /// Which of them decides.
     pub choice: AmaxChoice,
-    /// Scales are divided by `2^margin`.
+    /// Scales are divided by `2^margin`; -126 to 126.
     pub margin: i32,
 }
 

@@ -102,6 +102,11 @@ driver_table! {
     cuStreamBeginCapture_v2 => stream_begin_capture(stream: CuStream, mode: u32);
     cuStreamEndCapture => stream_end_capture(stream: CuStream, graph: *mut CuGraph);
     cuStreamIsCapturing => stream_is_capturing(stream: CuStream, status: *mut u32);
+    cuStreamGetCaptureInfo_v2 => stream_get_capture_info(
+        stream: CuStream, status: *mut u32, id: *mut u64, graph: *mut CuGraph,
+        after: *mut *const CuGraphNode, after_count: *mut usize);
+    cuStreamUpdateCaptureDependencies => stream_update_capture_dependencies(
+        stream: CuStream, after: *mut CuGraphNode, after_count: usize, flags: u32);
     cuThreadExchangeStreamCaptureMode => thread_exchange_capture_mode(mode: *mut u32);
     cuGraphCreate => graph_create(graph: *mut CuGraph, flags: u32);
     cuGraphAddKernelNode_v2 => graph_add_kernel_node(

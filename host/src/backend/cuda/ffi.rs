@@ -173,6 +173,7 @@ pub(super) mod flag {
     pub const CAPTURE_THREAD_LOCAL: u32 = 1;
     pub const CAPTURE_RELAXED: u32 = 2;
     pub const CAPTURE_STATUS_NONE: u32 = 0;
+    pub const CAPTURE_SET_DEPENDENCIES: u32 = 1;
 }
 
 pub(super) mod launch_attribute {

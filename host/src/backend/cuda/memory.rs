@@ -105,13 +105,13 @@ impl Block {
         if let Some(home) = &self.home
             && home.number() == queue
         {
-            if home.is_recording() {
+            if home.holds_memory() {
                 home.keep(self);
             }
             return;
         }
         if let Some(user) = self.user(queue)
-            && user.is_recording()
+            && user.holds_memory()
         {
             user.keep(self);
         }

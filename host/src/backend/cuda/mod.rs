@@ -2,7 +2,8 @@
 //!
 //! In the order of use: `driver` (the table and its errors), `context` (a GPU: primary context,
 //! memory pool), `stream_core` and `stream` (queues), `memory`, `event`, `status`, `module` (PTX to
-//! functions), `tensor_map`, `graph`, `sequence` (the launches of one operation as a graph), `kernel_times` (launches
+//! functions), `tensor_map`, `graph`, `sequence` (the launches of one operation, or of several that may
+//! overlap, as a graph), `recording` (those in a graph that is being recorded), `kernel_times` (launches
 //! one by one, between events).
 //!
 //! Rules that hold throughout:
@@ -21,6 +22,7 @@ mod graph;
 mod kernel_times;
 mod memory;
 mod module;
+mod recording;
 mod sequence;
 mod status;
 mod stream;

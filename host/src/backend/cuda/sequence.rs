@@ -1,4 +1,4 @@
-//! The launches of one operation as a graph that is launched again and again with new arguments.
+//! The launches of one operation, or of several handed over together, as a graph that is launched again and again with new arguments.
 //!
 //! Giving the driver new arguments for two kernels and launching the graph takes it a quarter of
 //! the time of two launches, and the second kernel follows the first sooner (docs/benchmarks.md,
@@ -14,28 +14,46 @@ use super::ffi::{
     CuContext, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuStream, KernelNodeParams,
 };
 use crate::error::Result;
-use crate::launch::{Launch, Launches};
+use crate::launch::Launch;
+use crate::launch::batch::{Step, dependencies};
 
-/// The sequences of one stream. Every kind of operation has its own kernels, so there are few.
+/// The sequences of one stream. Every kind of operation, and every pass of a kind of layer, has its own
+/// kernels, so there are few.
 #[derive(Debug, Default)]
 pub(super) struct Sequences(Vec<Sequence>);
 
-/// Kernels that run one after the other.
+/// Kernels, each of which runs when those have ended that it waits for.
 #[derive(Debug)]
 struct Sequence {
     context: &'static Context,
-    roles: Vec<Role>,
+    shape: Vec<Shape>,
     /// The nodes belong to it, so it stays.
     graph: CuGraph,
     nodes: Vec<(CuGraphNode, CuFunction)>,
     exec: CuGraphExec,
 }
 
+/// What the dependencies of a step follow from, and its kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shape {
+    role: Role,
+    stage: usize,
+    operation: usize,
+    early: bool,
+}
+
+impl Shape {
+    fn of(step: &Step) -> Self {
+        let Step { launch, stage, operation } = *step;
+        Self { role: launch.kernel.role, stage, operation, early: launch.early }
+    }
+}
+
 impl Sequences {
     /// Whether the launches can be a sequence and gain by it. Nodes would need an attribute for
     /// clusters.
-    pub(super) fn take(launches: &Launches) -> bool {
-        launches.iter().nth(1).is_some() && launches.iter().all(|launch| launch.kernel.cluster == 1)
+    pub(super) fn take(steps: &[Step]) -> bool {
+        steps.len() > 1 && steps.iter().all(|step| step.launch.kernel.cluster == 1)
     }
 
     /// Adds the launches to the stream.
@@ -46,53 +64,50 @@ impl Sequences {
     pub(super) unsafe fn launch(
         &mut self,
         context: &'static Context,
-        launches: &Launches,
+        steps: &[Step],
         stream: CuStream,
     ) -> Result<()> {
-        let same = |sequence: &Sequence| {
-            sequence.roles.iter().eq(launches.iter().map(|launch| &launch.kernel.role))
-        };
+        let same =
+            |sequence: &Sequence| sequence.shape.iter().copied().eq(steps.iter().map(Shape::of));
         let place = match self.0.iter().position(same) {
             Some(place) => place,
             None => {
-                self.0.push(Sequence::new(context, launches)?);
+                self.0.push(Sequence::new(context, steps)?);
                 self.0.len() - 1
             }
         };
         // SAFETY: the caller's promise is the callee's.
-        unsafe { self.0[place].launch(launches, stream) }
+        unsafe { self.0[place].launch(steps, stream) }
     }
 }
 
 impl Sequence {
-    fn new(context: &'static Context, launches: &Launches) -> Result<Self> {
+    fn new(context: &'static Context, steps: &[Step]) -> Result<Self> {
         let driver = context.bind()?;
         // Another stream of this thread may be recording, which this has nothing to do with.
         let _relaxed = Relaxed::enter(driver);
         let mut sequence = Self {
             context,
-            roles: launches.iter().map(|launch| launch.kernel.role).collect(),
+            shape: steps.iter().map(Shape::of).collect(),
             graph: CuGraph::NULL,
             nodes: Vec::new(),
             exec: CuGraphExec::NULL,
         };
         // SAFETY: writes one handle; flags must be 0.
         unsafe { driver.graph_create(&mut sequence.graph, 0)? };
-        for launch in launches.iter() {
-            let function = context.modules().function(context, launch.kernel)?;
+        for (step, after) in steps.iter().zip(dependencies(steps)) {
+            let function = context.modules().function(context, step.launch.kernel)?;
             let mut node = CuGraphNode::NULL;
-            let after = sequence.nodes.last().map(|(node, _)| *node);
-            let (before, count) =
-                after.as_ref().map_or((ptr::null(), 0), |node| (ptr::from_ref(node), 1));
-            with_parameters(launch, function, |parameters| {
+            let after: Vec<_> = after.into_iter().map(|place| sequence.nodes[place].0).collect();
+            with_parameters(&step.launch, function, |parameters| {
                 // SAFETY: writes one handle; graph and nodes are alive. The driver copies the
                 // arguments, of the size that the kernel declares, during the call.
                 unsafe {
                     driver.graph_add_kernel_node(
                         &mut node,
                         sequence.graph,
-                        before,
-                        count,
+                        after.as_ptr(),
+                        after.len(),
                         parameters,
                     )
                 }
@@ -106,10 +121,10 @@ impl Sequence {
 
     /// # Safety
     /// As [`Sequences::launch`].
-    unsafe fn launch(&self, launches: &Launches, stream: CuStream) -> Result<()> {
+    unsafe fn launch(&self, steps: &[Step], stream: CuStream) -> Result<()> {
         let driver = self.context.driver();
-        for (launch, (node, function)) in launches.iter().zip(&self.nodes) {
-            with_parameters(launch, *function, |parameters| {
+        for (step, (node, function)) in steps.iter().zip(&self.nodes) {
+            with_parameters(&step.launch, *function, |parameters| {
                 // SAFETY: graph and node are alive and the function is the node's. The driver
                 // copies the arguments during the call; launches that were added before keep
                 // theirs.

@@ -12,6 +12,7 @@ use super::event::Event;
 use super::ffi::{CuStream, LaunchAttribute, LaunchConfig, launch_attribute};
 use super::graph::CudaGraph;
 use super::memory::{Allocation, KeepAlive};
+use super::recording::record;
 use super::sequence::Sequences;
 use super::stream_core::StreamCore;
 use super::tensor_map;
@@ -20,6 +21,7 @@ use crate::backend::{
     address_table, place,
 };
 use crate::error::{Error, Result};
+use crate::launch::batch::Batch;
 use crate::launch::{Launch, Launches};
 use crate::plan::{KernelTarget, Operands, Plan};
 use crate::splits::Splits;
@@ -56,6 +58,27 @@ impl CudaStream {
         self.0.handle().raw()
     }
 
+    /// Adds operations; the caller has the turn.
+    fn add(&self, batch: &Batch) -> Result<()> {
+        let steps = batch.steps();
+        if self.0.times().is_active() {
+            return steps.iter().try_for_each(|step| self.launch_timed(&step.launch));
+        }
+        let (context, handle) = (self.0.context(), self.0.handle());
+        let capturing = self.0.is_capturing();
+        if capturing && steps.len() > 1 {
+            // SAFETY: the stream is alive and capturing, and we have its turn.
+            return unsafe { record(context, handle, steps, |launch| self.launch(launch)) };
+        }
+        if Sequences::take(steps) && !capturing {
+            // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both
+            // sides. What the addresses in the arguments mean is for the plan's operands, which
+            // `launch::run` has checked and noted. The stream is alive and not capturing.
+            return unsafe { self.0.sequences().launch(context, steps, handle) };
+        }
+        steps.iter().try_for_each(|step| self.launch(&step.launch))
+    }
+
     /// Adds one kernel; the caller has the turn.
     fn launch(&self, launch: &Launch) -> Result<()> {
         let context = self.0.context();
@@ -73,7 +96,7 @@ impl CudaStream {
             attribute_count: u32::from(kernel.cluster > 1),
         };
         let mut parameters = [launch.args().as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: as in `submit`; the driver copies the arguments during the call, from any
+        // SAFETY: as in `add`; the driver copies the arguments during the call, from any
         // alignment.
         unsafe {
             context.driver().launch_kernel_ex(
@@ -198,6 +221,17 @@ impl Queue for CudaStream {
         crate::launch::run(self, plan, operands)
     }
 
+    fn together(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let _turn = self.0.turn()?;
+        let collecting = self.0.begin_batch();
+        work()?;
+        self.add(&collecting.end())
+    }
+
+    fn next_stage(&self) {
+        self.0.with_batch(Batch::next_stage);
+    }
+
     fn synchronize(&self) -> Result<()> {
         let (_turn, _) = self.0.eager("waiting for the stream")?;
         self.0.synchronize()
@@ -256,18 +290,10 @@ impl Launcher for CudaStream {
 
     fn submit(&self, launches: &Launches) -> Result<()> {
         let (_turn, _) = self.0.turn()?;
-        if self.0.times().is_active() {
-            return launches.iter().try_for_each(|launch| self.launch_timed(launch));
+        match self.0.with_batch(|batch| batch.add(launches)) {
+            Some(()) => Ok(()),
+            None => self.add(&Batch::of(launches)),
         }
-        if Sequences::take(launches) && !self.0.is_capturing() {
-            // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both
-            // sides. What the addresses in the arguments mean is for the plan's operands, which
-            // `launch::run` has checked and noted. The stream is alive and not capturing.
-            return unsafe {
-                self.0.sequences().launch(self.0.context(), launches, self.0.handle())
-            };
-        }
-        launches.iter().try_for_each(|launch| self.launch(launch))
     }
 
     fn workspace(&self, bytes: usize) -> Result<u64> {

@@ -15,6 +15,7 @@ use super::sequence::Sequences;
 use super::status::StatusBlock;
 use crate::backend::turn::{Turn, TurnGuard};
 use crate::error::{Error, Result};
+use crate::launch::batch::Batch;
 
 /// The least scratch memory that a stream or a graph gets.
 const MIN_WORKSPACE: usize = 64 << 10;
@@ -34,6 +35,8 @@ pub(super) struct StreamCore {
     turn: Turn,
     /// Whether `state.capture` is set; changes under `turn`.
     recording: AtomicBool,
+    /// Whether `state.batch` is set; changes under `turn`.
+    collecting: AtomicBool,
     /// Used under `turn`.
     sequences: Mutex<Sequences>,
     times: KernelTimes,
@@ -45,9 +48,11 @@ struct State {
     workspace: Option<Region>,
     /// Addresses of scratch memory that was too small, but which graphs of the lender use.
     parked: Vec<u64>,
-    /// The most scratch memory that one operation asked for.
+    /// The most scratch memory that was asked for, by an operation or by several handed over together.
     high_water: usize,
     capture: Option<Capture>,
+    /// Operations that will be handed over together.
+    batch: Option<Batch>,
     /// Status blocks of graphs replayed here since the last synchronisation.
     replayed: Vec<Arc<StatusBlock>>,
 }
@@ -125,6 +130,7 @@ impl StreamCore {
             status: Arc::new(status),
             turn: Turn::default(),
             recording: AtomicBool::new(false),
+            collecting: AtomicBool::new(false),
             sequences: Mutex::default(),
             times: KernelTimes::default(),
             state: Mutex::default(),
@@ -176,6 +182,11 @@ impl StreamCore {
         self.recording.load(Ordering::Relaxed)
     }
 
+    /// Whether what work uses is held: until its graph goes, or until it is handed over.
+    pub(super) fn holds_memory(&self) -> bool {
+        self.is_recording() || self.collecting.load(Ordering::Relaxed)
+    }
+
     /// Whether work is being recorded, be it by the library that lent the stream.
     pub(super) fn is_capturing(&self) -> bool {
         self.is_recording() || self.lender_captures()
@@ -210,9 +221,37 @@ impl StreamCore {
         Ok(Block::owned(self, address))
     }
 
+    /// Has operations collected, by [`StreamCore::with_batch`], until the guard goes; the caller has the
+    /// turn.
+    pub(super) fn begin_batch(&self) -> Collecting<'_> {
+        lock(&self.state).batch = Some(Batch::default());
+        self.collecting.store(true, Ordering::Relaxed);
+        Collecting(self)
+    }
+
+    fn take_batch(&self) -> Option<Batch> {
+        self.collecting.store(false, Ordering::Relaxed);
+        lock(&self.state).batch.take()
+    }
+
+    /// What `act` gives for the batch, if operations are collected.
+    pub(super) fn with_batch<R>(&self, act: impl FnOnce(&mut Batch) -> R) -> Option<R> {
+        if !self.collecting.load(Ordering::Relaxed) {
+            return None;
+        }
+        lock(&self.state).batch.as_mut().map(act)
+    }
+
     /// Address of scratch memory; the caller has the turn.
-    pub(super) fn workspace(&self, bytes: usize) -> Result<u64> {
+    pub(super) fn workspace(self: &Arc<Self>, bytes: usize) -> Result<u64> {
         let state = &mut *lock(&self.state);
+        let [start, bytes] =
+            state.batch.as_mut().map_or([0, bytes], |batch| batch.take_scratch(bytes));
+        self.scratch(state, bytes).map(|address| address + start as u64)
+    }
+
+    /// Address of so many bytes for one operation, or for all of a batch.
+    fn scratch(self: &Arc<Self>, state: &mut State, bytes: usize) -> Result<u64> {
         state.high_water = state.high_water.max(bytes);
         let capturing = state.capture.is_some() || self.lender_captures();
         match (&state.capture, &mut state.workspace) {
@@ -240,6 +279,12 @@ impl StreamCore {
         let address = unsafe { self.context.allocate(self.handle, bytes)? };
         match state.workspace.replace(Region { address, bytes, pinned: false }) {
             Some(old) if old.pinned => state.parked.push(old.address),
+            // Earlier operations of the batch have its address.
+            Some(old) if state.batch.is_some() => {
+                if let Some(batch) = &mut state.batch {
+                    batch.keep(Block::owned(self, old.address));
+                }
+            }
             // SAFETY: allocated here, used on this stream alone, so this order is the right one.
             Some(old) => unsafe { self.context.driver().mem_free_async(old.address, self.handle)? },
             None => {}
@@ -279,10 +324,14 @@ impl StreamCore {
         outcome
     }
 
-    /// Holds a block until the capture's graph goes.
+    /// Holds a block until the capture's graph goes, or the batch has been handed over.
     pub(super) fn keep(&self, block: &Arc<Block>) {
-        if let Some(capture) = &mut lock(&self.state).capture {
+        let state = &mut *lock(&self.state);
+        if let Some(capture) = &mut state.capture {
             capture.kept.entry(Arc::as_ptr(block).addr()).or_insert_with(|| block.clone());
+        }
+        if let Some(batch) = &mut state.batch {
+            batch.keep(block.clone());
         }
     }
 
@@ -397,6 +446,24 @@ impl StreamCore {
             return Err(Error::invalid("the driver recorded no graph; the work did not succeed"));
         }
         Ok((capture, graph))
+    }
+}
+
+/// Operations are being collected. That ends even if whoever prepares them panics.
+#[must_use]
+pub(super) struct Collecting<'a>(&'a StreamCore);
+
+impl Collecting<'_> {
+    /// Ends it, and gives what was collected.
+    pub(super) fn end(self) -> Batch {
+        self.0.take_batch().unwrap_or_default()
+    }
+}
+
+impl Drop for Collecting<'_> {
+    fn drop(&mut self) {
+        // The memory that the batch holds is freed through the stream's state, so not under its lock.
+        drop(self.0.take_batch());
     }
 }
 

@@ -14,6 +14,7 @@ use super::EmulatorOptions;
 use super::graph::Capture;
 use crate::backend::{DeviceId, DeviceInfo, DeviceKind, lock};
 use crate::error::{Error, Kind, Result};
+use crate::launch::batch::Batch;
 use crate::plan::{GpuTarget, KernelTarget, Target, capability};
 use crate::ptx;
 
@@ -44,6 +45,7 @@ pub(super) struct Gpu {
     replaced_modules: Vec<(String, String)>,
     running: Mutex<Running>,
     captures: Mutex<HashMap<u64, Capture>>,
+    batches: Mutex<HashMap<u64, Batch>>,
 }
 
 struct Running {
@@ -115,6 +117,7 @@ impl Gpu {
                 failure: None,
             }),
             captures: Mutex::default(),
+            batches: Mutex::default(),
         })
     }
 
@@ -133,6 +136,11 @@ impl Gpu {
     /// The captures under way, by the number of their stream.
     pub(super) fn captures(&self) -> MutexGuard<'_, HashMap<u64, Capture>> {
         lock(&self.captures)
+    }
+
+    /// Operations that will be handed over together, by the number of their stream.
+    pub(super) fn batches(&self) -> MutexGuard<'_, HashMap<u64, Batch>> {
+        lock(&self.batches)
     }
 
     /// The failure that stopped the GPU, if one did.

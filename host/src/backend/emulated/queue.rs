@@ -17,7 +17,8 @@ use crate::backend::{
     next_queue_number, place,
 };
 use crate::error::{Error, Result};
-use crate::launch::Launches;
+use crate::launch::batch::{Batch, latest_first};
+use crate::launch::{Launch, Launches};
 use crate::plan::{KernelTarget, Operands, Plan};
 use crate::splits::Splits;
 use crate::tensor::{AddressTable, Memory, Tensor};
@@ -37,9 +38,9 @@ pub(super) struct EmulatedQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the last operation.
-    workspace: Option<Arc<Block>>,
-    /// The most scratch memory that one operation asked for.
+    /// Of the last operation, or of those handed over together last.
+    workspace: Vec<Arc<Block>>,
+    /// The most scratch memory that was asked for, by an operation or by several handed over together.
     high_water: usize,
     /// Status blocks of graphs replayed here since the last synchronisation.
     replayed: Vec<Arc<StatusBlock>>,
@@ -81,6 +82,13 @@ impl EmulatedQueue {
             return Ok(());
         }
         self.gpu.execute(&operation)
+    }
+
+    /// Does the work of a launch, or records it; the caller has the turn.
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let (kernel, grid) = (launch.kernel, launch.grid);
+        let id = self.gpu.kernel(kernel)?;
+        self.add(Operation::Launch { kernel, id, grid, args: launch.args().into() })
     }
 
     /// Synchronisations of this stream shall read the block, too.
@@ -173,6 +181,25 @@ impl Queue for EmulatedQueue {
         crate::launch::run(self, plan, operands)
     }
 
+    /// Not in the order in which they came, in which whoever waits for less than it needs would find
+    /// it all the same.
+    fn together(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let _turn = self.turn()?;
+        lock(&self.state).workspace.clear();
+        self.gpu.batches().insert(self.number, Batch::default());
+        let collecting = Collecting(self);
+        work()?;
+        let batch = collecting.end();
+        let steps = batch.steps();
+        latest_first(steps).into_iter().try_for_each(|place| self.launch(&steps[place].launch))
+    }
+
+    fn next_stage(&self) {
+        if let Some(batch) = self.gpu.batches().get_mut(&self.number) {
+            batch.next_stage();
+        }
+    }
+
     fn synchronize(&self) -> Result<()> {
         let _turn = self.eager("waiting for the stream")?;
         self.report()
@@ -226,20 +253,21 @@ impl Launcher for EmulatedQueue {
 
     fn submit(&self, launches: &Launches) -> Result<()> {
         let _turn = self.turn()?;
-        launches.iter().try_for_each(|launch| {
-            let (kernel, grid) = (launch.kernel, launch.grid);
-            let id = self.gpu.kernel(kernel)?;
-            self.add(Operation::Launch { kernel, id, grid, args: launch.args().into() })
-        })
+        if let Some(batch) = self.gpu.batches().get_mut(&self.number) {
+            batch.add(launches);
+            return Ok(());
+        }
+        launches.iter().try_for_each(|launch| self.launch(launch))
     }
 
     fn workspace(&self, bytes: usize) -> Result<u64> {
         let _turn = self.turn()?;
         let state = &mut *lock(&self.state);
-        state.high_water = state.high_water.max(bytes);
+        let batch = self.gpu.batches().get_mut(&self.number).map(|own| own.take_scratch(bytes));
+        state.high_water = state.high_water.max(batch.map_or(bytes, |[_, end]| end));
         let mut captures = self.gpu.captures();
         if let Some(capture) = captures.get_mut(&self.number) {
-            if bytes > capture.workspace_bytes() {
+            if batch.map_or(bytes, |[_, end]| end) > capture.workspace_bytes() {
                 return Err(Error::unsupported(format!(
                     "the operation needs {bytes} bytes of scratch memory, which cannot be \
                      allocated while work is being recorded; run the work once before the capture"
@@ -250,10 +278,12 @@ impl Launcher for EmulatedQueue {
             return Ok(block.address());
         }
         drop(captures);
-        state.workspace = None; // freed first: earlier work is done
+        if batch.is_none() {
+            state.workspace.clear(); // freed first: earlier work is done
+        }
         let block = Block::new(&self.gpu, bytes)?;
         let address = block.address();
-        state.workspace = Some(block);
+        state.workspace.push(block);
         Ok(address)
     }
 
@@ -272,6 +302,27 @@ impl Launcher for EmulatedQueue {
 
     fn queue_number(&self) -> u64 {
         self.number
+    }
+}
+
+/// Operations are being collected. That ends even if whoever prepares them panics.
+#[must_use]
+struct Collecting<'a>(&'a EmulatedQueue);
+
+impl Collecting<'_> {
+    /// Ends it, and gives what was collected.
+    fn end(self) -> Batch {
+        self.take().unwrap_or_default()
+    }
+
+    fn take(&self) -> Option<Batch> {
+        self.0.gpu.batches().remove(&self.0.number)
+    }
+}
+
+impl Drop for Collecting<'_> {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 

@@ -87,27 +87,25 @@ impl LayerRecipe {
     }
 
     /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward;
-    /// where none were given, the layer's `own`, if they cannot be quantized where they lie. Bytes of
-    /// scratch memory for their quantization, if there is one.
+    /// where none were given, the layer's `own`, if they cannot be quantized where they lie.
     pub(in crate::grouped_linear) fn check_weights(
         &self,
         stream: &Stream,
         own: &GroupedTensor,
         columnwise: bool,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let target = stream.device().target();
         let Some(weights) = &self.weights else {
             own.check_device("weights", stream)?;
             let plan = Plan::new(self.quantization(Role::Weight, 0, [true, columnwise]), target)?;
-            check_source(&plan, own.tensors())?;
-            return Ok(plan.scratch_bytes());
+            return check_source(&plan, own.tensors());
         };
         weights.check_device("weights", stream)?;
         let needed = [Some(Direction::Rowwise), columnwise.then_some(Direction::Columnwise)];
         for direction in needed.into_iter().flatten() {
             self.check_operand("weights", weights.spec(), direction, target)?;
         }
-        Ok(0)
+        Ok(())
     }
 
     /// Restores the tokens that forward kept.

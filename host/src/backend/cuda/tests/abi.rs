@@ -129,6 +129,10 @@ fn numbers_are_the_drivers() {
             flag::CAPTURE_STATUS_NONE,
             sys::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_NONE as u32,
         ),
+        (
+            flag::CAPTURE_SET_DEPENDENCIES,
+            sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES as u32,
+        ),
     ];
     for (index, (ours, theirs)) in numbers.into_iter().enumerate() {
         assert_eq!(ours, theirs, "row {index}");

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef unsigned long long u64;
-typedef struct { int number, capturing; } Stream;
+typedef struct { int number, capturing; size_t after[8], after_count; } Stream;
 typedef struct { int number, done; Stream *stream; } Event;
 typedef struct { unsigned id, pad, value[16]; } Attribute;
 typedef struct { unsigned grid[3], block[3], shared; Stream *stream; Attribute *attrs; unsigned count; } Config;
@@ -31,6 +31,7 @@ static size_t used;
 static char failing[64];
 static int failing_code;
 static int streams, event_count;
+static size_t nodes;
 static Event *events[1024];
 
 static void note(const char *format, ...) {
@@ -38,6 +39,16 @@ static void note(const char *format, ...) {
     va_start(arguments, format);
     used += vsnprintf(notes + used, sizeof notes - used, format, arguments);
     va_end(arguments);
+}
+/* Whether one of the nodes comes twice, or is not there yet. */
+static int note_after(const size_t *after, size_t count) {
+    int wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        note(i ? ", %zu" : " after %zu", after[i] - 0x3200);
+        for (size_t j = 0; j < i; j++) wrong |= after[j] == after[i];
+        wrong |= after[i] >= 0x3200 + nodes;
+    }
+    return wrong;
 }
 const char *fake_notes(void) { return notes; }
 void fake_clear(void) { used = 0; notes[0] = 0; }
@@ -132,6 +143,7 @@ int cuStreamBeginCapture_v2(Stream *stream, unsigned mode) {
     ENTER("cuStreamBeginCapture_v2")
     EAGER(stream, "capture")
     stream->capturing = 1;
+    stream->after_count = nodes = 0;
     note("capture %d\n", stream->number);
     return 0;
 }
@@ -142,25 +154,40 @@ int cuStreamEndCapture(Stream *stream, void **graph) {
     *graph = (void *)0x3000;
     return 0;
 }
+int cuStreamGetCaptureInfo_v2(Stream *stream, unsigned *status, u64 *id, void **graph, const size_t **after, size_t *count) {
+    ENTER("cuStreamGetCaptureInfo_v2")
+    *status = stream->capturing; *id = 1; *graph = (void *)0x3000;
+    *after = stream->after; *count = stream->after_count;
+    return 0;
+}
+int cuStreamUpdateCaptureDependencies(Stream *stream, size_t *after, size_t count, unsigned flags) {
+    ENTER("cuStreamUpdateCaptureDependencies")
+    if (flags != 1 || !stream->capturing || count > 8) return 1;
+    memcpy(stream->after, after, count * sizeof *after);
+    stream->after_count = count;
+    return 0;
+}
 int cuStreamIsCapturing(Stream *stream, unsigned *status) { *status = stream->capturing; return 0; }
 typedef struct { void *function; unsigned grid[3], block[3], shared; void **parameters, **extra, *kernel, *context; } Node;
 static void note_node(const char *what, const Node *node) {
-    note("%s %s: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", what, (char *)node->function,
+    note("%s%s: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", what, (char *)node->function,
          node->grid[0], node->grid[1], node->block[0], node->shared, *(u64 *)node->parameters[0]);
 }
-int cuGraphCreate(void **graph, unsigned flags) { ENTER("cuGraphCreate") *graph = (void *)0x3100; return flags; }
+int cuGraphCreate(void **graph, unsigned flags) { ENTER("cuGraphCreate") *graph = (void *)0x3100; nodes = 0; return flags; }
 int cuGraphAddKernelNode_v2(size_t *node, void *graph, const size_t *after, size_t count, const Node *parameters) {
     (void)graph;
     ENTER("cuGraphAddKernelNode_v2")
-    *node = count ? after[0] + 1 : 0x3201;
-    note_node("node", parameters);
-    return count > 1;
+    *node = 0x3200 + ++nodes;
+    note("node %zu", nodes);
+    int wrong = note_after(after, count);
+    note_node(": ", parameters);
+    return wrong;
 }
 int cuGraphExecKernelNodeSetParams_v2(void *exec, size_t node, const Node *parameters) {
     (void)exec;
     ENTER("cuGraphExecKernelNodeSetParams_v2")
     note("%zu ", node - 0x3200);
-    note_node("set", parameters);
+    note_node("set ", parameters);
     return 0;
 }
 int cuGraphInstantiateWithFlags(void **exec, void *graph, u64 flags) {
@@ -217,6 +244,14 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) { (void)functi
 int cuFuncSetAttribute(void *function, int attribute, int value) { note("%s: attribute %d = %d\n", (char *)function, attribute, value); return 0; }
 int cuLaunchKernelEx(const Config *config, void *function, void **parameters, void **extra) {
     (void)extra;
+    Stream *stream = config->stream;
+    if (stream->capturing) {
+        note("node %zu", ++nodes);
+        note_after(stream->after, stream->after_count);
+        note(": ");
+        stream->after[0] = 0x3200 + nodes;
+        stream->after_count = 1;
+    }
     note("launch %s on %d: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", (char *)function,
          config->stream->number, config->grid[0], config->grid[1], config->block[0], config->shared,
          *(u64 *)parameters[0]);

@@ -1,12 +1,15 @@
 //! Launches, one by one and in sequences, and the modules that they load, against the fake driver.
 
+use std::panic::AssertUnwindSafe;
+
 use grouped_linear_kernels::variants::{KERNELS, Kernel, Role, kernel};
 
 use super::super::stream::CudaStream;
 use super::fake::{open, stream};
 use crate::backend::{Launcher, Queue};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch::{Launches, MOST};
+use crate::tensor::Memory;
 
 /// Prepares kernels with these grids, whose first argument is 0xabcd, and hands them over.
 fn submit(stream: &CudaStream, kernels: &[(&'static Kernel, [u32; 2])]) -> Result<()> {
@@ -72,9 +75,12 @@ fn several_launches_are_one_graph() {
     submit(&one, &both(5)).expect("two launches");
     let notes = fake.notes();
     let (first, second) = (carried(setup, 1, 1), carried(dscales, 5, 1));
-    let made = format!("node {}: {first}", setup.name);
+    let made = format!("node 1: {}: {first}", setup.name);
     assert!(notes.contains(&made), "{notes}");
-    assert!(notes.ends_with(&format!("node {}: {second}{}", dscales.name, set(5))), "{notes}");
+    assert!(
+        notes.ends_with(&format!("node 2 after 1: {}: {second}{}", dscales.name, set(5))),
+        "{notes}"
+    );
     submit(&one, &both(7)).expect("two launches");
     assert_eq!(fake.notes(), set(7));
 
@@ -105,6 +111,119 @@ fn several_launches_are_one_graph() {
     assert_eq!(fake.notes(), "destroy 2\ndestroy graph\n");
     drop(one);
     assert_eq!(fake.notes(), "destroy 1\ndestroy graph\n");
+}
+
+/// Two operations that may overlap, and one that reads what they write.
+#[test]
+fn operations_are_handed_over_together() {
+    let (fake, context) = open("together");
+    let one = stream(context);
+    let find = |role| kernel(role).expect("the table has it");
+    let (setup, dscales) = (find(Role::PointerSetup), find(Role::Dscales));
+    let operation = |x| submit(&one, &[(setup, [1, 1]), (dscales, [x, 1])]);
+    let all = || -> Result<()> {
+        operation(1)?;
+        operation(2)?;
+        one.next_stage();
+        operation(3)
+    };
+    one.together(&mut || all()).expect("three operations");
+    let notes = fake.notes();
+    let nodes = |notes: &str| -> Vec<String> {
+        let heads = notes.lines().filter_map(|line| line.split(": ").next());
+        heads.filter(|head| head.starts_with("node ")).map(str::to_owned).collect()
+    };
+    let wanted = [
+        "node 1",
+        "node 2 after 1",
+        "node 3 after 1",
+        "node 4 after 3",
+        "node 5 after 2, 4",
+        "node 6 after 5",
+    ];
+    assert_eq!(nodes(&notes), wanted, "{notes}");
+    assert!(notes.ends_with("replay on 1\n"), "{notes}");
+
+    // With the same graph again, and with another where they depend on each other.
+    one.together(&mut || all()).expect("three operations");
+    let notes = fake.notes();
+    assert!(!notes.contains("node") && notes.matches(" set ").count() == 6, "{notes}");
+    let in_stages = || -> Result<()> {
+        operation(1)?;
+        one.next_stage();
+        operation(2)?;
+        operation(3)
+    };
+    one.together(&mut || in_stages()).expect("three operations");
+    let notes = fake.notes();
+    assert!(notes.contains("node 3 after 2:") && notes.contains("node 5 after 3:"), "{notes}");
+
+    // In a capture, too, behind what was recorded before, and before what comes.
+    one.begin_capture().expect("a capture");
+    fake.notes();
+    let recorded = || -> Result<()> {
+        submit(&one, &[(setup, [1, 1])])?;
+        one.together(&mut || operation(1).and_then(|()| operation(2)))?;
+        submit(&one, &[(setup, [1, 1])])
+    };
+    recorded().expect("recorded operations");
+    let notes = fake.notes();
+    let wanted = [
+        "node 1",
+        "node 2 after 1",
+        "node 3 after 2",
+        "node 4 after 2",
+        "node 5 after 4",
+        "node 6 after 3, 5",
+    ];
+    assert_eq!(nodes(&notes), wanted, "{notes}");
+    assert_eq!(notes.matches("launch ").count(), 6, "{notes}");
+    for failing in ["cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies"] {
+        fake.fail(failing, 3);
+        assert_eq!(recorded().expect_err(failing).driver_code(), Some(3));
+    }
+    drop(one.end_capture().expect("a graph"));
+}
+
+#[test]
+fn what_operations_use_is_held_until_they_are_handed_over() {
+    let (fake, context) = open("held");
+    let one = stream(context);
+    let setup = kernel(Role::PointerSetup).expect("the table has pointer_setup");
+    let operation = || submit(&one, &[(setup, [1, 1])]);
+    operation().expect("an operation");
+    one.workspace(100).expect("scratch memory");
+    fake.notes();
+    let used = || -> Result<()> {
+        for stream in [&one, &stream(context)] {
+            let memory = stream.allocate(7000)?;
+            if let Memory::Device(memory) = &memory {
+                memory.note_use(one.0.number());
+            }
+        }
+        // Scratch memory of two operations, for which the stream's is too small at first.
+        let [first, second] = [one.workspace(100)?, one.workspace(64 << 10)?];
+        assert!(first.abs_diff(second) >= 256);
+        operation()?;
+        operation()
+    };
+    let freed = |notes: &str| notes.matches("free on").count();
+    one.together(&mut || used()).expect("two operations");
+    let notes = fake.notes();
+    let (before, behind) = notes.split_once("replay on 1").expect("a replay");
+    assert_eq!((freed(before), freed(behind)), (0, 3), "{notes}");
+
+    // Nothing is launched of operations one of which cannot be prepared, and no later one is held back.
+    let failing = || used().and_then(|()| Err(Error::invalid("a refusal")));
+    let error = one.together(&mut || failing()).expect_err("a refusal");
+    assert!(error.is_invalid_argument(), "{error}");
+    let panicking = || one.together(&mut || used().map(|()| panic!("on purpose")));
+    assert!(std::panic::catch_unwind(AssertUnwindSafe(panicking)).is_err());
+    let notes = fake.notes();
+    assert!(!notes.contains("launch") && !notes.contains("replay"), "{notes}");
+    assert_eq!(freed(&notes), 4, "{notes}");
+    operation().expect("an operation");
+    assert!(fake.notes().contains("launch"));
 }
 
 #[test]
