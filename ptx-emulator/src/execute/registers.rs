@@ -74,19 +74,30 @@ fn selector(mask: u32, lane: usize) -> u32 {
 }
 
 impl Registers {
-    /// Registers hold anything at first: seeded noise, so that a read before a write is seen.
+    /// Registers hold anything at first: seeded noise, another in each, so that a read before a write is
+    /// seen, be it of the difference of two.
     pub(crate) fn new(counts: RegisterCounts, random: &mut Random) -> Self {
         let noise = random.next();
         let word = |lane: u64| (noise.rotate_left(lane as u32) ^ 0x5A5A_A5A5) as u32;
         let words: Words = std::array::from_fn(|lane| word(lane as u64));
         let doubles: Doubles = std::array::from_fn(|lane| noise.rotate_left(lane as u32 + 7));
-        // `repeat` copies rows by the memory's full width, `vec!` lane by lane, and a kernel's warps
-        // have hundreds of rows each.
+        let quads: Quads = [u128::from(noise) * 0x1_0001; 32];
+        // An odd factor, so that no two rows have the same; a product for a row and an exclusive or for
+        // its lanes, since a kernel's warps have hundreds of rows each.
+        let of_row = |row: u32| u64::from(row).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Self {
-            predicates: vec![noise as u32; counts.predicates as usize],
-            words: [words].repeat(counts.words as usize),
-            doubles: [doubles].repeat(counts.doubles as usize),
-            quads: [[u128::from(noise) * 0x1_0001; 32]].repeat(counts.quads as usize),
+            predicates: (0..counts.predicates)
+                .map(|row| noise as u32 ^ of_row(row) as u32)
+                .collect(),
+            words: (0..counts.words)
+                .map(|row| words.map(|word| word ^ of_row(row) as u32))
+                .collect(),
+            doubles: (0..counts.doubles)
+                .map(|row| doubles.map(|double| double ^ of_row(row)))
+                .collect(),
+            quads: (0..counts.quads)
+                .map(|row| quads.map(|quad| quad ^ u128::from(of_row(row))))
+                .collect(),
             carry: (noise >> 32) as u32,
         }
     }
@@ -216,5 +227,33 @@ impl Registers {
     /// A row of words by its index, for matrix fragments.
     pub(crate) fn word_row_mut(&mut self, index: u32) -> &mut Words {
         &mut self.words[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_registers_begin_alike() {
+        let counts = RegisterCounts { predicates: 300, words: 300, doubles: 300, quads: 300 };
+        let registers = Registers::new(counts, &mut Random::new(7));
+        let differ = |rows: &mut Vec<u128>| {
+            rows.sort_unstable();
+            rows.windows(2).all(|pair| pair[0] != pair[1])
+        };
+        for lane in 0..32 {
+            let of = |index: usize| {
+                [
+                    u128::from(registers.words[index][lane]),
+                    u128::from(registers.doubles[index][lane]),
+                    registers.quads[index][lane],
+                ]
+            };
+            for file in 0..3 {
+                assert!(differ(&mut (0..300).map(|index| of(index)[file]).collect()));
+            }
+        }
+        assert!(differ(&mut registers.predicates.iter().map(|own| u128::from(*own)).collect()));
     }
 }

@@ -51,8 +51,10 @@ impl Rows {
     }
 
     /// A row for all registers of a file that are needed one after the other. Vectors and what
-    /// [`Uses::owned`] lists keep rows of their own.
+    /// [`Uses::owned`] lists keep rows of their own, as all registers do where too much would have to be
+    /// noted.
     pub(super) fn shared(body: &Body, uses: &Uses) -> Self {
+        let Some(needed) = intervals(body, uses) else { return Self::declared(body) };
         let mut apart = vec![false; body.register_count as usize];
         for group in body.registers.iter().filter(|group| group.vector.is_some()) {
             apart[group.first as usize..][..group.length() as usize].fill(true);
@@ -71,7 +73,6 @@ impl Rows {
                 }
             }
         }
-        let needed = intervals(body, uses);
         let mut order: Vec<usize> = (0..needed.len()).filter(|own| !apart[*own]).collect();
         order.sort_unstable_by_key(|own| needed[*own]);
         for file in [File::Predicate, File::Word, File::Double, File::Quad] {
@@ -104,8 +105,8 @@ impl Rows {
 
 /// From the first to the last instruction at which each register holds something that may be read,
 /// or is named. Two that overlap in one instruction may both be written while the other is read.
-/// What the text never names counts as named by its first instruction.
-fn intervals(body: &Body, uses: &Uses) -> Vec<(usize, usize)> {
+/// What the text never names counts as named by its first instruction. `None` of too large a text.
+fn intervals(body: &Body, uses: &Uses) -> Option<Vec<(usize, usize)>> {
     let registers = body.register_count as usize;
     let blocks = blocks(body);
     let mut named = vec![(usize::MAX, 0); registers];
@@ -118,13 +119,14 @@ fn intervals(body: &Body, uses: &Uses) -> Vec<(usize, usize)> {
             for_each_register(&body.instructions[at], &mut |own| extend(own as usize, at));
         }
     }
-    let Crossing { registers, blocks: needed } = crossing(body, uses, &blocks);
+    let Crossing { registers, blocks: needed } = crossing(body, uses, &blocks, MOST_BITS)?;
     for (block, needed) in blocks.iter().zip(&needed) {
         let range = &block.instructions;
         needed.before.ones().for_each(|own| extend(registers[own], range.start));
         needed.behind.ones().for_each(|own| extend(registers[own], range.end - 1));
     }
-    named.into_iter().map(|(from, to)| if from > to { (0, 0) } else { (from, to) }).collect()
+    let seen = |(from, to)| if from > to { (0, 0) } else { (from, to) };
+    Some(named.into_iter().map(seen).collect())
 }
 
 /// Instructions of which all are executed if the first is.
@@ -211,7 +213,12 @@ struct Needed {
     behind: FixedBitSet,
 }
 
-fn crossing(body: &Body, uses: &Uses, blocks: &[Block]) -> Crossing {
+/// The most bits of one set of each block: 64 MiB. A text of ten megabytes can have a hundred thousand
+/// blocks and as many registers that cross them.
+const MOST_BITS: usize = 1 << 29;
+
+/// `None` if that takes more than `most_bits` for each of three sets of a block.
+fn crossing(body: &Body, uses: &Uses, blocks: &[Block], most_bits: usize) -> Option<Crossing> {
     let mut read = vec![Vec::new(); blocks.len()];
     let mut written = vec![Vec::new(); blocks.len()];
     // The last block that wrote each register.
@@ -243,6 +250,9 @@ fn crossing(body: &Body, uses: &Uses, blocks: &[Block]) -> Crossing {
     let mut registers = read.concat();
     registers.sort_unstable();
     registers.dedup();
+    if registers.len().saturating_mul(blocks.len()) > most_bits {
+        return None;
+    }
     let set = |of: &Vec<usize>| {
         let mut set = FixedBitSet::with_capacity(registers.len());
         set.extend(of.iter().filter_map(|own| registers.binary_search(own).ok()));
@@ -267,7 +277,7 @@ fn crossing(body: &Body, uses: &Uses, blocks: &[Block]) -> Crossing {
             }
         }
     }
-    Crossing { registers, blocks: all }
+    Some(Crossing { registers, blocks: all })
 }
 
 #[cfg(test)]
@@ -296,7 +306,7 @@ mod tests {
         let body = module.functions[0].body.as_ref().unwrap();
         let uses = uses(body);
         let Rows { of: rows, counts } = Rows::shared(body, &uses);
-        let needed = intervals(body, &uses);
+        let needed = intervals(body, &uses).unwrap();
         for &(first, second) in together {
             assert_ne!(rows[first], rows[second], "%r{first}, %r{second} in {text}");
             let meet = needed[first].0 <= needed[second].1 && needed[second].0 <= needed[first].1;
@@ -362,7 +372,10 @@ mod tests {
                     setp.lt.s32 %p, %r7, 9; @%p bra AGAIN; ret; }";
         let module = Module::parse(text).unwrap();
         let body = module.functions[0].body.as_ref().unwrap();
-        let crossing = crossing(body, &uses(body), &blocks(body));
+        let all = |most_bits| crossing(body, &uses(body), &blocks(body), most_bits);
+        // One register, and three blocks: before the loop, in it, and behind it.
+        assert!(all(2).is_none());
+        let crossing = all(3).unwrap();
         assert_eq!(crossing.registers, [7]);
         let sets = crossing.blocks.iter().map(|own| [own.before.len(), own.behind.len()]);
         assert!(sets.flatten().all(|length| length == 1));
