@@ -10,6 +10,7 @@ use crate::epilogue;
 use crate::error::{Error, Result};
 use crate::gemm::{self, scaled};
 use crate::plan::{Operands, Plan};
+use crate::tensor::Tensor;
 use crate::{quantize, setup};
 
 /// Runs `plan` on the queue. Nothing waits; scratch memory is the queue's. All launches are
@@ -86,7 +87,11 @@ const ARGS_BYTES: usize = {
 
 /// The launches of one operation, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Launches([Option<Launch>; MOST]);
+pub(crate) struct Launches {
+    launches: [Option<Launch>; MOST],
+    /// What they read, and nobody else may hold.
+    held: Option<Tensor>,
+}
 
 /// A kernel, its grid, and its one by-value argument struct.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +99,7 @@ pub(crate) struct Launch {
     pub kernel: &'static Kernel,
     /// Blocks in x and y.
     pub grid: [u32; 2],
-    /// Whether it reads nothing that operations write.
+    /// Whether it reads nothing that other operations handed over with it write.
     pub early: bool,
     args: [u8; ARGS_BYTES],
 }
@@ -118,7 +123,7 @@ impl Launches {
         if grid.contains(&0) {
             return Ok(());
         }
-        let Some(place) = self.0.iter_mut().find(|place| place.is_none()) else {
+        let Some(place) = self.launches.iter_mut().find(|place| place.is_none()) else {
             return Err(Error::invalid(format!(
                 "kernel {} would be launch {} of one operation, which has room for {MOST}",
                 kernel.name,
@@ -138,15 +143,24 @@ impl Launches {
         Ok(())
     }
 
-    /// The launch added last reads nothing that operations write.
+    /// The launch added last reads nothing that other operations handed over with it write.
     pub(crate) fn last_is_early(&mut self) {
-        if let Some(last) = self.0.iter_mut().flatten().last() {
+        if let Some(last) = self.launches.iter_mut().flatten().last() {
             last.early = true;
         }
     }
 
+    /// Holds a tensor until they have been handed over.
+    pub(crate) fn hold(&mut self, tensor: Tensor) {
+        self.held = Some(tensor);
+    }
+
+    pub(crate) fn held(&self) -> Option<&Tensor> {
+        self.held.as_ref()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Launch> {
-        self.0.iter().flatten()
+        self.launches.iter().flatten()
     }
 }
 

@@ -94,6 +94,8 @@ pub(crate) fn prepare(
     args.split_bytes = splits.bytes_each();
     let on_device = splits.on_device(launcher)?;
     args.splits = on_device.address().unwrap_or(0);
+    // A copy of the host's splits goes when several other streams have made theirs.
+    launches.hold(on_device);
 
     let row = kernel(Role::PointerSetup)
         .ok_or_else(|| Error::unsupported("the kernel table has no pointer_setup"))?;

@@ -229,7 +229,7 @@ impl Stream {
         if scratch == 0 { Ok(()) } else { self.queue.reserve(scratch, splits) }
     }
 
-    /// [`Queue::together`]: operations that may overlap, and of which none is launched if `work` fails.
+    /// [`Queue::together`]: operations that may overlap, and of which a GPU is given none if `work` fails.
     pub(crate) fn together(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut work = Some(work);
         self.queue.together(&mut || work.take().map_or(Ok(()), |work| work()))
@@ -294,7 +294,8 @@ impl Stream {
     /// host longer than usual and the GPU a few microseconds a kernel. Where the GPU has nothing else
     /// to do, a time contains its wait for the launch: add work before that keeps it busy for long
     /// enough, and run `work` once before, so that modules are loaded. Times have the resolution of the
-    /// driver's events, about half a microsecond.
+    /// driver's events, about half a microsecond. Operations of a layer's pass that otherwise overlap do not
+    /// here, so their times may add up to more than the pass takes.
     ///
     /// ```
     /// use grouped_linear::functional::{CastArgs, cast};

@@ -69,7 +69,7 @@ pub(crate) trait Queue: Debug + Send + Sync {
     /// Hands over the plans that `work` carries out when it has returned, all at once; none if it
     /// fails. Operations between two calls of [`Queue::next_stage`] must not write what another of
     /// them reads or writes. Copies and fills come before all of them, so `work` adds none. Engines
-    /// that launch nothing carry out each operation as it comes.
+    /// that launch nothing carry out each operation as it comes. Operands live until this returns.
     fn together(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         work()
     }
@@ -137,8 +137,8 @@ pub(crate) trait Launcher: Queue {
     /// Adds the launches of one operation, in order.
     fn submit(&self, launches: &Launches) -> Result<()>;
 
-    /// Address of at least `bytes` bytes of scratch memory that later work on this queue may reuse
-    /// in order; 256-byte aligned.
+    /// Address of at least `bytes` bytes of scratch memory, 256-byte aligned, that later work on this
+    /// queue may reuse in order; operations of one [`Queue::together`] have each their own.
     fn workspace(&self, bytes: usize) -> Result<u64>;
 
     /// Address of the status block that keeps the first error of the queue's set-up kernels.

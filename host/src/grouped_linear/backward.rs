@@ -156,27 +156,19 @@ impl GroupedLinear {
         // What is quantized is read once, so that is where the gradient of the bias is summed.
         let fused = quantized.is_some() && saved.bias_row_scales.is_none();
         let (splits, kernel) = (&saved.splits, saved.kernel);
+        // Made in it, and read until it has been handed over.
+        let mut gradient = OutputGradient::Plain(dy);
         stream.together(|| {
-            let gradient = match quantized {
-                Some((recipe, room)) => {
-                    let on_the_way = dbias_sink.as_mut().filter(|_| fused);
-                    let on_the_way = on_the_way
-                        .map(|(db, accumulate)| DbiasSink { db, accumulate: *accumulate });
-                    OutputGradient::quantized(stream, recipe, (dy, splits), room, on_the_way)?
-                }
-                None => OutputGradient::Plain(dy),
-            };
+            if let Some((recipe, room)) = quantized {
+                let on_the_way = dbias_sink.as_mut().filter(|_| fused);
+                let on_the_way =
+                    on_the_way.map(|(db, accumulate)| DbiasSink { db, accumulate: *accumulate });
+                gradient =
+                    OutputGradient::quantized(stream, recipe, (dy, splits), room, on_the_way)?;
+            }
             stream.next_stage();
             if let (Some(weights), Some(dx)) = (&saved.weights, &mut grads.dx) {
                 gradient.dgrad(stream, weights, splits, kernel, dx)?;
-            }
-            if let (true, Some(x)) = (dw, &saved.x) {
-                let operands = WgradOperands::new(x.clone(), &gradient, splits.clone(), kernel)?;
-                if let Some((mut dw, accumulate)) = dw_sink {
-                    operands.compute(stream, accumulate, &mut dw)?;
-                    grads.dw = Some(dw);
-                }
-                grads.pending = later.then(|| PendingWgrad::new(config, operands));
             }
             if let (false, Some((mut db, accumulate))) = (fused, dbias_sink) {
                 let row_scales = saved.bias_row_scales.as_ref();
@@ -184,6 +176,15 @@ impl GroupedLinear {
             }
             if let (Some(bias), Some(gradient)) = (&saved.bias, &mut grads.dscales) {
                 dscales(stream, &DscalesArgs { dy, bias, splits }, gradient)?;
+            }
+            // Last, since it may need more scratch memory than all others.
+            if let (true, Some(x)) = (dw, &saved.x) {
+                let operands = WgradOperands::new(x.clone(), &gradient, splits.clone(), kernel)?;
+                if let Some((mut dw, accumulate)) = dw_sink {
+                    operands.compute(stream, accumulate, &mut dw)?;
+                    grads.dw = Some(dw);
+                }
+                grads.pending = later.then(|| PendingWgrad::new(config, operands));
             }
             Ok(())
         })?;

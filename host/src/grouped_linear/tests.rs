@@ -317,3 +317,33 @@ fn scratch_memory_of_wgrad_is_there_before_the_bias_is_summed() -> Result<()> {
     assert_eq!(db.group(0)?.to_f32(&stream)?, [0.0; SIZE]);
     Ok(())
 }
+
+/// Splits on the host have copies on the device, of which those of the streams that asked last stay.
+#[cfg(feature = "emulator")]
+#[test]
+fn copies_of_splits_live_until_operations_are_handed_over() -> Result<()> {
+    use super::functional::{FpropArgs, GemmOptions, fprop};
+    let device = Device::emulated(crate::Arch::Sm90a)?;
+    let one = device.stream()?;
+    let Config { groups, in_features: k, out_features: n, dtype } = CONFIG;
+    let x = Tensor::from_f32(&one, &[ROWS, k], dtype, &[1.0; ROWS * 16])?;
+    let weights = Tensor::from_f32(&one, &[groups, n, k], dtype, &[0.5; 2 * 8 * 16])?;
+    let weights = GroupedTensor::packed(weights)?;
+    let splits = Splits::host(&[2, 3])?;
+    let product = |stream: &Stream| -> Result<Tensor> {
+        let (bias, bias_row_scales, options) = (None, None, GemmOptions::default());
+        let (x, weights, splits) = (&x, &weights, &splits);
+        let args = FpropArgs { x, weights, splits, bias, bias_row_scales, options };
+        let mut y = Tensor::zeros(&one, &[ROWS, n], dtype)?;
+        fprop(stream, &args, &mut y)?;
+        Ok(y)
+    };
+    let others = [(); 8].map(|()| device.stream());
+    let mut y = None;
+    one.together(|| {
+        y = Some(product(&one)?);
+        others.into_iter().try_for_each(|other| product(&other?).map(drop))
+    })?;
+    assert_eq!(y.map(|y| y.to_f32(&one)).transpose()?, Some(vec![8.0; ROWS * 8]));
+    Ok(())
+}

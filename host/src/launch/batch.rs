@@ -16,12 +16,12 @@
 //! last kernel of the one before: if kernels of two began at the same time, blocks of both would share
 //! the multiprocessors, and a kernel that gives each of its blocks the same work would have some of
 //! them wait for the other's (docs/performance.md, "Operations that overlap"). *Early* launches (●) read
-//! nothing that operations write, so they wait for nothing.
+//! nothing that others of them write, so they wait for nothing.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use super::{Launch, Launches};
+use crate::error::Error;
 
 /// Scratch memory of an operation begins at a multiple of this.
 const ALIGNMENT: usize = 256;
@@ -34,8 +34,8 @@ pub(crate) struct Batch {
     operations: usize,
     /// Bytes of scratch memory that are taken.
     scratch: usize,
-    /// The memory that the operations use: whoever gave it may let it go before it is used.
-    kept: Vec<Arc<dyn Any + Send + Sync>>,
+    /// What has to live until the operations have been handed over, and nobody else holds.
+    kept: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 /// A launch of one of several operations.
@@ -59,6 +59,9 @@ impl Batch {
         let (stage, operation) = (self.stage, self.operations);
         self.steps.extend(launches.iter().map(|&launch| Step { launch, stage, operation }));
         self.operations += 1;
+        if let Some(held) = launches.held() {
+            self.keep(held.clone());
+        }
     }
 
     /// The operations to come wait for those before.
@@ -74,20 +77,36 @@ impl Batch {
     }
 
     /// Holds memory until the operations have been handed over.
-    pub(crate) fn keep(&mut self, memory: Arc<dyn Any + Send + Sync>) {
-        self.kept.push(memory);
+    pub(crate) fn keep(&mut self, memory: impl Any + Send + Sync) {
+        self.kept.push(Box::new(memory));
     }
 
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
+
+    /// The steps of each operation.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = &[Step]> {
+        self.steps.chunk_by(|one, next| one.operation == next.operation)
+    }
+
+    /// Whether it has one operation at most.
+    pub(crate) fn is_one(&self) -> bool {
+        self.operations().nth(1).is_none()
+    }
+}
+
+/// Why operations are not collected while others are: neither would know the other's stages.
+pub(crate) fn nested() -> Error {
+    Error::invalid("operations of this stream are being handed over together already")
 }
 
 /// Of each step, the places of those that it waits for, all of them before it; none twice.
 pub(crate) fn dependencies(steps: &[Step]) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::with_capacity(steps.len());
-    // Where the operations of the stage before end, and those of this one so far.
-    let (mut before, mut ends) = (Vec::new(), Vec::new());
+    // Where the operations of the stage before end, and those of this one so far, and whether one of
+    // these waits for all of those.
+    let (mut before, mut ends, mut waits) = (Vec::new(), Vec::new(), false);
     let mut stage = 0;
     // What the last launch of the operation before waits for.
     let mut in_turn: Vec<usize> = Vec::new();
@@ -95,8 +114,12 @@ pub(crate) fn dependencies(steps: &[Step]) -> Vec<Vec<usize>> {
         let own = operation.first().map_or(stage, |step| step.stage);
         if own != stage {
             stage = own;
-            before = std::mem::take(&mut ends);
+            if waits {
+                before.clear();
+            }
+            before.append(&mut ends);
             in_turn.clear();
+            waits = false;
         }
         let mut begun = false;
         for (index, step) in operation.iter().enumerate() {
@@ -110,6 +133,7 @@ pub(crate) fn dependencies(steps: &[Step]) -> Vec<Vec<usize>> {
             }
             all.push(after);
         }
+        waits |= begun;
         in_turn = all.last().cloned().unwrap_or_default();
         ends.push(all.len() - 1);
     }
@@ -190,7 +214,9 @@ mod tests {
         // A stage without operations, and one whose operations had no work.
         check(&[&["l"], &[], &["l"]], &[&[], &[0]], &[0, 1])?;
         check(&[&[], &["l", ""], &["", "l"]], &[&[], &[0]], &[0, 1])?;
-        check(&[&["l"], &["l"], &["l"]], &[&[], &[0], &[1]], &[0, 1, 2])
+        check(&[&["l"], &["l"], &["l"]], &[&[], &[0], &[1]], &[0, 1, 2])?;
+        check(&[&["l"], &["e"], &["l"]], &[&[], &[], &[0, 1]], &[1, 0, 2])?;
+        check(&[&["l"], &["e", "l"], &["l"]], &[&[], &[], &[0], &[1, 2]], &[1, 0, 2, 3])
     }
 
     #[test]

@@ -105,13 +105,13 @@ impl Block {
         if let Some(home) = &self.home
             && home.number() == queue
         {
-            if home.holds_memory() {
+            if home.is_recording() {
                 home.keep(self);
             }
             return;
         }
         if let Some(user) = self.user(queue)
-            && user.holds_memory()
+            && user.is_recording()
         {
             user.keep(self);
         }

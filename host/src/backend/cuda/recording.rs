@@ -22,25 +22,41 @@ pub(super) unsafe fn record(
     steps: &[Step],
     launch: impl Fn(&Launch) -> Result<()>,
 ) -> Result<()> {
-    // SAFETY: the caller's promise is the callee's.
-    let before = unsafe { last_nodes(context, stream)? };
     let all = dependencies(steps);
     let mut nodes: Vec<Vec<CuGraphNode>> = Vec::with_capacity(steps.len());
-    for (step, after) in steps.iter().zip(&all) {
-        let after = match after.as_slice() {
-            [] => before.clone(),
-            places => places.iter().flat_map(|place| nodes[*place].clone()).collect(),
-        };
-        // SAFETY: as above; the nodes are of the graph that is being recorded.
-        unsafe { set_last_nodes(context, stream, after)? };
-        launch(&step.launch)?;
+    let mut each = || -> Result<()> {
+        // SAFETY: the caller's promise is the callee's.
+        let before = unsafe { last_nodes(context, stream)? };
+        for (step, after) in steps.iter().zip(&all) {
+            let after = match after.as_slice() {
+                [] => before.clone(),
+                places => places.iter().flat_map(|place| nodes[*place].clone()).collect(),
+            };
+            // SAFETY: as above; the nodes are of the graph that is being recorded.
+            unsafe { set_last_nodes(context, stream, after)? };
+            launch(&step.launch)?;
+            // SAFETY: as above.
+            nodes.push(unsafe { last_nodes(context, stream)? });
+        }
+        Ok(())
+    };
+    let outcome = each();
+    let recorded = &all[..nodes.len()];
+    let is_end = |place: &usize| !recorded.iter().flatten().any(|other| other == place);
+    let mut ends: Vec<_> =
+        (0..nodes.len()).filter(is_end).flat_map(|place| nodes[place].clone()).collect();
+    if outcome.is_err() {
+        // What comes then waits for all that has been recorded, too.
         // SAFETY: as above.
-        nodes.push(unsafe { last_nodes(context, stream)? });
+        let others = unsafe { last_nodes(context, stream) }.unwrap_or_default();
+        ends.extend(others.into_iter().filter(|other| !recorded_in(&nodes, other)));
     }
-    let is_end = |place: &usize| !all.iter().flatten().any(|other| other == place);
-    let ends = (0..nodes.len()).filter(is_end).flat_map(|place| nodes[place].clone()).collect();
     // SAFETY: as above.
-    unsafe { set_last_nodes(context, stream, ends) }
+    outcome.and(unsafe { set_last_nodes(context, stream, ends) })
+}
+
+fn recorded_in(nodes: &[Vec<CuGraphNode>], node: &CuGraphNode) -> bool {
+    nodes.iter().flatten().any(|own| own == node)
 }
 
 /// The nodes that the stream's next node will depend on.

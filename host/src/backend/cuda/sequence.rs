@@ -1,8 +1,10 @@
-//! The launches of one operation, or of several handed over together, as a graph that is launched again and again with new arguments.
+//! The launches of one operation, or of several handed over together, as a graph that is launched again
+//! and again with new arguments.
 //!
 //! Giving the driver new arguments for two kernels and launching the graph takes it a quarter of
 //! the time of two launches, and the second kernel follows the first sooner (docs/benchmarks.md,
-//! "Host cost"). The order of work is the same: a graph runs like one piece of work of its stream.
+//! "Host cost"). A graph runs like one piece of work of its stream; in it, launches wait for those that
+//! they have to (`launch/batch.rs`).
 
 use std::ffi::c_void;
 use std::ptr;

@@ -65,18 +65,26 @@ impl CudaStream {
             return steps.iter().try_for_each(|step| self.launch_timed(&step.launch));
         }
         let (context, handle) = (self.0.context(), self.0.handle());
-        let capturing = self.0.is_capturing();
-        if capturing && steps.len() > 1 {
+        if self.0.is_capturing() {
+            if batch.is_one() {
+                return steps.iter().try_for_each(|step| self.launch(&step.launch));
+            }
             // SAFETY: the stream is alive and capturing, and we have its turn.
             return unsafe { record(context, handle, steps, |launch| self.launch(launch)) };
         }
-        if Sequences::take(steps) && !capturing {
+        // Where a graph cannot have all of them, it can have some.
+        let parts = if Sequences::take(steps) { vec![steps] } else { batch.operations().collect() };
+        for part in parts {
+            if !Sequences::take(part) {
+                part.iter().try_for_each(|step| self.launch(&step.launch))?;
+                continue;
+            }
             // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both
             // sides. What the addresses in the arguments mean is for the plan's operands, which
             // `launch::run` has checked and noted. The stream is alive and not capturing.
-            return unsafe { self.0.sequences().launch(context, steps, handle) };
+            unsafe { self.0.sequences().launch(context, part, handle)? };
         }
-        steps.iter().try_for_each(|step| self.launch(&step.launch))
+        Ok(())
     }
 
     /// Adds one kernel; the caller has the turn.
@@ -223,7 +231,7 @@ impl Queue for CudaStream {
 
     fn together(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let _turn = self.0.turn()?;
-        let collecting = self.0.begin_batch();
+        let collecting = self.0.begin_batch()?;
         work()?;
         self.add(&collecting.end())
     }

@@ -15,7 +15,7 @@ use super::sequence::Sequences;
 use super::status::StatusBlock;
 use crate::backend::turn::{Turn, TurnGuard};
 use crate::error::{Error, Result};
-use crate::launch::batch::Batch;
+use crate::launch::batch::{Batch, nested};
 
 /// The least scratch memory that a stream or a graph gets.
 const MIN_WORKSPACE: usize = 64 << 10;
@@ -35,8 +35,6 @@ pub(super) struct StreamCore {
     turn: Turn,
     /// Whether `state.capture` is set; changes under `turn`.
     recording: AtomicBool,
-    /// Whether `state.batch` is set; changes under `turn`.
-    collecting: AtomicBool,
     /// Used under `turn`.
     sequences: Mutex<Sequences>,
     times: KernelTimes,
@@ -130,7 +128,6 @@ impl StreamCore {
             status: Arc::new(status),
             turn: Turn::default(),
             recording: AtomicBool::new(false),
-            collecting: AtomicBool::new(false),
             sequences: Mutex::default(),
             times: KernelTimes::default(),
             state: Mutex::default(),
@@ -182,11 +179,6 @@ impl StreamCore {
         self.recording.load(Ordering::Relaxed)
     }
 
-    /// Whether what work uses is held: until its graph goes, or until it is handed over.
-    pub(super) fn holds_memory(&self) -> bool {
-        self.is_recording() || self.collecting.load(Ordering::Relaxed)
-    }
-
     /// Whether work is being recorded, be it by the library that lent the stream.
     pub(super) fn is_capturing(&self) -> bool {
         self.is_recording() || self.lender_captures()
@@ -221,24 +213,19 @@ impl StreamCore {
         Ok(Block::owned(self, address))
     }
 
-    /// Has operations collected, by [`StreamCore::with_batch`], until the guard goes; the caller has the
-    /// turn.
-    pub(super) fn begin_batch(&self) -> Collecting<'_> {
-        lock(&self.state).batch = Some(Batch::default());
-        self.collecting.store(true, Ordering::Relaxed);
-        Collecting(self)
-    }
-
-    fn take_batch(&self) -> Option<Batch> {
-        self.collecting.store(false, Ordering::Relaxed);
-        lock(&self.state).batch.take()
+    /// Has operations collected, for [`StreamCore::with_batch`] to find, until the guard goes; the caller
+    /// has the turn.
+    pub(super) fn begin_batch(&self) -> Result<Collecting<'_>> {
+        let batch = &mut lock(&self.state).batch;
+        if batch.is_some() {
+            return Err(nested());
+        }
+        *batch = Some(Batch::default());
+        Ok(Collecting(self))
     }
 
     /// What `act` gives for the batch, if operations are collected.
     pub(super) fn with_batch<R>(&self, act: impl FnOnce(&mut Batch) -> R) -> Option<R> {
-        if !self.collecting.load(Ordering::Relaxed) {
-            return None;
-        }
         lock(&self.state).batch.as_mut().map(act)
     }
 
@@ -266,7 +253,7 @@ impl StreamCore {
         }
         if capturing {
             return Err(Error::unsupported(format!(
-                "the operation needs {bytes} bytes of scratch memory, which cannot be allocated \
+                "{bytes} bytes of scratch memory are needed, which cannot be allocated \
                  while work is being recorded; run the work once before the capture"
             )));
         }
@@ -324,14 +311,10 @@ impl StreamCore {
         outcome
     }
 
-    /// Holds a block until the capture's graph goes, or the batch has been handed over.
+    /// Holds a block until the capture's graph goes.
     pub(super) fn keep(&self, block: &Arc<Block>) {
-        let state = &mut *lock(&self.state);
-        if let Some(capture) = &mut state.capture {
+        if let Some(capture) = &mut lock(&self.state).capture {
             capture.kept.entry(Arc::as_ptr(block).addr()).or_insert_with(|| block.clone());
-        }
-        if let Some(batch) = &mut state.batch {
-            batch.keep(block.clone());
         }
     }
 
@@ -456,14 +439,18 @@ pub(super) struct Collecting<'a>(&'a StreamCore);
 impl Collecting<'_> {
     /// Ends it, and gives what was collected.
     pub(super) fn end(self) -> Batch {
-        self.0.take_batch().unwrap_or_default()
+        self.take().unwrap_or_default()
+    }
+
+    fn take(&self) -> Option<Batch> {
+        lock(&self.0.state).batch.take()
     }
 }
 
 impl Drop for Collecting<'_> {
     fn drop(&mut self) {
         // The memory that the batch holds is freed through the stream's state, so not under its lock.
-        drop(self.0.take_batch());
+        drop(self.take());
     }
 }
 

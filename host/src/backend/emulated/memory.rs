@@ -1,6 +1,5 @@
 //! Memory of an emulated GPU, freed with its last handle. Work runs when it is added, so none is
-//! ever pending; only a graph, and operations that are handed over together, have work to come, and hold
-//! what that work uses.
+//! ever pending; only a graph has work to come, and holds what that work uses.
 
 use std::sync::Arc;
 
@@ -54,9 +53,6 @@ impl DeviceMemory for Allocation {
     fn note_use(&self, queue: u64) {
         if let Some(capture) = self.0.gpu.captures().get_mut(&queue) {
             capture.keep(&self.0);
-        }
-        if let Some(batch) = self.0.gpu.batches().get_mut(&queue) {
-            batch.keep(self.0.clone());
         }
     }
 }

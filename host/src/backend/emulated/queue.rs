@@ -17,7 +17,7 @@ use crate::backend::{
     next_queue_number, place,
 };
 use crate::error::{Error, Result};
-use crate::launch::batch::{Batch, latest_first};
+use crate::launch::batch::{Batch, latest_first, nested};
 use crate::launch::{Launch, Launches};
 use crate::plan::{KernelTarget, Operands, Plan};
 use crate::splits::Splits;
@@ -185,6 +185,9 @@ impl Queue for EmulatedQueue {
     /// it all the same.
     fn together(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let _turn = self.turn()?;
+        if self.gpu.batches().contains_key(&self.number) {
+            return Err(nested());
+        }
         lock(&self.state).workspace.clear();
         self.gpu.batches().insert(self.number, Batch::default());
         let collecting = Collecting(self);
@@ -264,13 +267,15 @@ impl Launcher for EmulatedQueue {
         let _turn = self.turn()?;
         let state = &mut *lock(&self.state);
         let batch = self.gpu.batches().get_mut(&self.number).map(|own| own.take_scratch(bytes));
-        state.high_water = state.high_water.max(batch.map_or(bytes, |[_, end]| end));
+        // The GPU's is in one piece.
+        let all = batch.map_or(bytes, |[_, end]| end);
+        state.high_water = state.high_water.max(all);
         let mut captures = self.gpu.captures();
         if let Some(capture) = captures.get_mut(&self.number) {
-            if batch.map_or(bytes, |[_, end]| end) > capture.workspace_bytes() {
+            if all > capture.workspace_bytes() {
                 return Err(Error::unsupported(format!(
-                    "the operation needs {bytes} bytes of scratch memory, which cannot be \
-                     allocated while work is being recorded; run the work once before the capture"
+                    "{all} bytes of scratch memory are needed, which cannot be allocated while work \
+                     is being recorded; run the work once before the capture"
                 )));
             }
             let block = Block::new(&self.gpu, bytes)?;

@@ -85,12 +85,17 @@ impl Fake {
 
     /// Makes the next call of a function fail.
     pub(super) fn fail(&self, function: &str, code: i32) {
+        self.fail_behind(0, function, code);
+    }
+
+    /// Makes a call of a function fail, behind so many that do not.
+    pub(super) fn fail_behind(&self, good: i32, function: &str, code: i32) {
         let function = CString::new(function).expect("a name");
         // SAFETY: the signature is that of `fake_driver.c`, which copies the name.
         unsafe {
-            let fail: libloading::Symbol<unsafe extern "C" fn(*const c_char, i32)> =
+            let fail: libloading::Symbol<unsafe extern "C" fn(*const c_char, i32, i32)> =
                 self.library.get(b"fake_fail").expect("fake_fail");
-            fail(function.as_ptr(), code);
+            fail(function.as_ptr(), code, good);
         }
     }
 }

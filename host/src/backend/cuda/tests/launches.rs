@@ -9,7 +9,7 @@ use super::fake::{open, stream};
 use crate::backend::{Launcher, Queue};
 use crate::error::{Error, Result};
 use crate::launch::{Launches, MOST};
-use crate::tensor::Memory;
+use crate::tensor::{DType, Tensor};
 
 /// Prepares kernels with these grids, whose first argument is 0xabcd, and hands them over.
 fn submit(stream: &CudaStream, kernels: &[(&'static Kernel, [u32; 2])]) -> Result<()> {
@@ -178,10 +178,19 @@ fn operations_are_handed_over_together() {
     ];
     assert_eq!(nodes(&notes), wanted, "{notes}");
     assert_eq!(notes.matches("launch ").count(), 6, "{notes}");
-    for failing in ["cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies"] {
-        fake.fail(failing, 3);
-        assert_eq!(recorded().expect_err(failing).driver_code(), Some(3));
-    }
+    // What comes behind a failure waits for all that has been recorded.
+    fake.fail("cuStreamGetCaptureInfo_v2", 3);
+    assert_eq!(recorded().expect_err("no list").driver_code(), Some(3));
+    fake.notes();
+    fake.fail_behind(3, "cuStreamUpdateCaptureDependencies", 3);
+    assert_eq!(recorded().expect_err("no change").driver_code(), Some(3));
+    submit(&one, &[(setup, [1, 1])]).expect("a launch");
+    let found = nodes(&fake.notes());
+    let numbers: Vec<_> = found.iter().filter_map(|head| head.split(' ').nth(1)).collect();
+    let &[first, second, third, fourth, _] = numbers.as_slice() else { panic!("{found:?}") };
+    assert!(found[1].ends_with(&format!("after {first}")), "{found:?}");
+    assert!(found[3].ends_with(&format!("after {second}")), "{found:?}");
+    assert!(found[4].ends_with(&format!("after {third}, {fourth}")), "{found:?}");
     drop(one.end_capture().expect("a graph"));
 }
 
@@ -195,35 +204,56 @@ fn what_operations_use_is_held_until_they_are_handed_over() {
     one.workspace(100).expect("scratch memory");
     fake.notes();
     let used = || -> Result<()> {
-        for stream in [&one, &stream(context)] {
-            let memory = stream.allocate(7000)?;
-            if let Memory::Device(memory) = &memory {
-                memory.note_use(one.0.number());
-            }
-        }
+        let mut launches = Launches::default();
+        launches.push(setup, [1, 1], &vec![0; setup.args_bytes])?;
+        let id = one.device_id();
+        launches.hold(Tensor::from_memory(one.allocate(7000)?, 0, &[7000], DType::U8, id));
         // Scratch memory of two operations, for which the stream's is too small at first.
         let [first, second] = [one.workspace(100)?, one.workspace(64 << 10)?];
         assert!(first.abs_diff(second) >= 256);
-        operation()?;
+        one.submit(&launches)?;
+        drop(launches);
         operation()
     };
     let freed = |notes: &str| notes.matches("free on").count();
     one.together(&mut || used()).expect("two operations");
     let notes = fake.notes();
     let (before, behind) = notes.split_once("replay on 1").expect("a replay");
-    assert_eq!((freed(before), freed(behind)), (0, 3), "{notes}");
+    assert_eq!((freed(before), freed(behind)), (0, 2), "{notes}");
 
     // Nothing is launched of operations one of which cannot be prepared, and no later one is held back.
     let failing = || used().and_then(|()| Err(Error::invalid("a refusal")));
     let error = one.together(&mut || failing()).expect_err("a refusal");
     assert!(error.is_invalid_argument(), "{error}");
+    let nested = || used().and_then(|()| one.together(&mut || operation()));
+    let error = one.together(&mut || nested()).expect_err("two batches");
+    assert!(error.to_string().contains("together already"), "{error}");
     let panicking = || one.together(&mut || used().map(|()| panic!("on purpose")));
     assert!(std::panic::catch_unwind(AssertUnwindSafe(panicking)).is_err());
     let notes = fake.notes();
     assert!(!notes.contains("launch") && !notes.contains("replay"), "{notes}");
-    assert_eq!(freed(&notes), 4, "{notes}");
+    assert_eq!(freed(&notes), 3, "{notes}");
     operation().expect("an operation");
     assert!(fake.notes().contains("launch"));
+}
+
+#[test]
+fn operations_without_clusters_are_graphs_beside_one_that_has_them() {
+    let (fake, context) = open("some");
+    let one = stream(context);
+    let find = |role| kernel(role).expect("the table has it");
+    let (setup, dscales) = (find(Role::PointerSetup), find(Role::Dscales));
+    let clustered: &Kernel = Box::leak(Box::new(Kernel { cluster: 2, ..*setup }));
+    let all = || -> Result<()> {
+        submit(&one, &[(setup, [1, 1]), (dscales, [5, 1])])?;
+        one.next_stage();
+        submit(&one, &[(setup, [1, 1]), (clustered, [4, 1])])
+    };
+    one.together(&mut || all()).expect("two operations");
+    let notes = fake.notes();
+    let (graph, launches) = notes.split_once("replay on 1").expect("a replay");
+    assert!(graph.contains("node 2 after 1") && !graph.contains("launch "), "{notes}");
+    assert_eq!(launches.matches("launch ").count(), 2, "{notes}");
 }
 
 #[test]
