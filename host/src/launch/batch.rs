@@ -47,21 +47,25 @@ pub(crate) struct Step {
 }
 
 impl Batch {
-    /// One operation.
+    /// One operation, whose launches hold what they read themselves.
     pub(crate) fn of(launches: &Launches) -> Self {
         let mut batch = Self::default();
-        batch.add(launches);
+        batch.add_steps(launches);
         batch
     }
 
     /// Adds an operation to the stage.
     pub(crate) fn add(&mut self, launches: &Launches) {
-        let (stage, operation) = (self.stage, self.operations);
-        self.steps.extend(launches.iter().map(|&launch| Step { launch, stage, operation }));
-        self.operations += 1;
+        self.add_steps(launches);
         if let Some(held) = launches.held() {
             self.keep(held.clone());
         }
+    }
+
+    fn add_steps(&mut self, launches: &Launches) {
+        let (stage, operation) = (self.stage, self.operations);
+        self.steps.extend(launches.iter().map(|&launch| Step { launch, stage, operation }));
+        self.operations += 1;
     }
 
     /// The operations to come wait for those before.

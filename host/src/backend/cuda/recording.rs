@@ -41,22 +41,21 @@ pub(super) unsafe fn record(
         Ok(())
     };
     let outcome = each();
+    // What has been recorded, and nothing yet waits for.
     let recorded = &all[..nodes.len()];
     let is_end = |place: &usize| !recorded.iter().flatten().any(|other| other == place);
     let mut ends: Vec<_> =
         (0..nodes.len()).filter(is_end).flat_map(|place| nodes[place].clone()).collect();
     if outcome.is_err() {
-        // What comes then waits for all that has been recorded, too.
+        // Beside what the failed step would have waited for, or is.
         // SAFETY: as above.
-        let others = unsafe { last_nodes(context, stream) }.unwrap_or_default();
-        ends.extend(others.into_iter().filter(|other| !recorded_in(&nodes, other)));
+        let Ok(others) = (unsafe { last_nodes(context, stream) }) else { return outcome };
+        let is_new = |other: &CuGraphNode| !nodes.iter().flatten().any(|own| own == other);
+        ends.extend(others.into_iter().filter(is_new));
     }
     // SAFETY: as above.
-    outcome.and(unsafe { set_last_nodes(context, stream, ends) })
-}
-
-fn recorded_in(nodes: &[Vec<CuGraphNode>], node: &CuGraphNode) -> bool {
-    nodes.iter().flatten().any(|own| own == node)
+    let joined = unsafe { set_last_nodes(context, stream, ends) };
+    outcome.and(joined)
 }
 
 /// The nodes that the stream's next node will depend on.

@@ -21,7 +21,7 @@ use crate::backend::{
     address_table, place,
 };
 use crate::error::{Error, Result};
-use crate::launch::batch::Batch;
+use crate::launch::batch::{Batch, Step};
 use crate::launch::{Launch, Launches};
 use crate::plan::{KernelTarget, Operands, Plan};
 use crate::splits::Splits;
@@ -72,19 +72,17 @@ impl CudaStream {
             // SAFETY: the stream is alive and capturing, and we have its turn.
             return unsafe { record(context, handle, steps, |launch| self.launch(launch)) };
         }
-        // Where a graph cannot have all of them, it can have some.
-        let parts = if Sequences::take(steps) { vec![steps] } else { batch.operations().collect() };
-        for part in parts {
+        let add = |part: &[Step]| {
             if !Sequences::take(part) {
-                part.iter().try_for_each(|step| self.launch(&step.launch))?;
-                continue;
+                return part.iter().try_for_each(|step| self.launch(&step.launch));
             }
             // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both
             // sides. What the addresses in the arguments mean is for the plan's operands, which
             // `launch::run` has checked and noted. The stream is alive and not capturing.
-            unsafe { self.0.sequences().launch(context, part, handle)? };
-        }
-        Ok(())
+            unsafe { self.0.sequences().launch(context, part, handle) }
+        };
+        // What cannot be a graph as a whole may have operations that can.
+        if Sequences::take(steps) { add(steps) } else { batch.operations().try_for_each(add) }
     }
 
     /// Adds one kernel; the caller has the turn.
