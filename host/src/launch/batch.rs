@@ -100,6 +100,28 @@ impl Batch {
     }
 }
 
+/// Operations are being collected where `take` finds them. That ends with the guard, even if whoever
+/// prepares them panics.
+#[must_use]
+pub(crate) struct Collecting<T: Fn() -> Option<Batch>>(T);
+
+impl<T: Fn() -> Option<Batch>> Collecting<T> {
+    pub(crate) fn new(take: T) -> Self {
+        Self(take)
+    }
+
+    /// Ends it, and gives what was collected.
+    pub(crate) fn end(self) -> Batch {
+        (self.0)().unwrap_or_default()
+    }
+}
+
+impl<T: Fn() -> Option<Batch>> Drop for Collecting<T> {
+    fn drop(&mut self) {
+        drop((self.0)());
+    }
+}
+
 /// Why operations are not collected while others are: neither would know the other's stages.
 pub(crate) fn nested() -> Error {
     Error::invalid("operations of this stream are being handed over together already")

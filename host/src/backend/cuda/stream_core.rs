@@ -15,7 +15,7 @@ use super::sequence::Sequences;
 use super::status::StatusBlock;
 use crate::backend::turn::{Turn, TurnGuard};
 use crate::error::{Error, Result};
-use crate::launch::batch::{Batch, nested};
+use crate::launch::batch::{Batch, Collecting, nested};
 
 /// The least scratch memory that a stream or a graph gets.
 const MIN_WORKSPACE: usize = 64 << 10;
@@ -215,13 +215,14 @@ impl StreamCore {
 
     /// Has operations collected, for [`StreamCore::with_batch`] to find, until the guard goes; the caller
     /// has the turn.
-    pub(super) fn begin_batch(&self) -> Result<Collecting<'_>> {
+    pub(super) fn begin_batch(&self) -> Result<Collecting<impl Fn() -> Option<Batch>>> {
         let batch = &mut lock(&self.state).batch;
         if batch.is_some() {
             return Err(nested());
         }
         *batch = Some(Batch::default());
-        Ok(Collecting(self))
+        // Taken out under the lock and dropped behind it, which freeing what a batch holds takes itself.
+        Ok(Collecting::new(|| lock(&self.state).batch.take()))
     }
 
     /// What `act` gives for the batch, if operations are collected.
@@ -429,28 +430,6 @@ impl StreamCore {
             return Err(Error::invalid("the driver recorded no graph; the work did not succeed"));
         }
         Ok((capture, graph))
-    }
-}
-
-/// Operations are being collected. That ends even if whoever prepares them panics.
-#[must_use]
-pub(super) struct Collecting<'a>(&'a StreamCore);
-
-impl Collecting<'_> {
-    /// Ends it, and gives what was collected.
-    pub(super) fn end(self) -> Batch {
-        self.take().unwrap_or_default()
-    }
-
-    fn take(&self) -> Option<Batch> {
-        lock(&self.0.state).batch.take()
-    }
-}
-
-impl Drop for Collecting<'_> {
-    fn drop(&mut self) {
-        // The memory that the batch holds is freed through the stream's state, so not under its lock.
-        drop(self.take());
     }
 }
 

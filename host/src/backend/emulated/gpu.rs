@@ -37,7 +37,7 @@ pub(super) const REPLACED_MODULES_KEPT: usize = 8;
 
 /// A machine, shared by its streams and its memory.
 ///
-/// `captures` may be held while `running` is taken, never the other way round.
+/// `captures` may be held while `running` is taken, never the other way round; `batches` while neither is.
 pub(super) struct Gpu {
     info: DeviceInfo,
     gpu_target: GpuTarget,

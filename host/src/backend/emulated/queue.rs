@@ -17,7 +17,7 @@ use crate::backend::{
     next_queue_number, place,
 };
 use crate::error::{Error, Result};
-use crate::launch::batch::{Batch, latest_first, nested};
+use crate::launch::batch::{Batch, Collecting, latest_first, nested};
 use crate::launch::{Launch, Launches};
 use crate::plan::{KernelTarget, Operands, Plan};
 use crate::splits::Splits;
@@ -190,7 +190,7 @@ impl Queue for EmulatedQueue {
         }
         lock(&self.state).workspace.clear();
         self.gpu.batches().insert(self.number, Batch::default());
-        let collecting = Collecting(self);
+        let collecting = Collecting::new(|| self.gpu.batches().remove(&self.number));
         work()?;
         let batch = collecting.end();
         let steps = batch.steps();
@@ -307,27 +307,6 @@ impl Launcher for EmulatedQueue {
 
     fn queue_number(&self) -> u64 {
         self.number
-    }
-}
-
-/// Operations are being collected. That ends even if whoever prepares them panics.
-#[must_use]
-struct Collecting<'a>(&'a EmulatedQueue);
-
-impl Collecting<'_> {
-    /// Ends it, and gives what was collected.
-    fn end(self) -> Batch {
-        self.take().unwrap_or_default()
-    }
-
-    fn take(&self) -> Option<Batch> {
-        self.0.gpu.batches().remove(&self.0.number)
-    }
-}
-
-impl Drop for Collecting<'_> {
-    fn drop(&mut self) {
-        drop(self.take());
     }
 }
 
