@@ -5,7 +5,7 @@ use grouped_linear::recipe::{CurrentScaling, Recipe};
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DeviceKind, ForwardOptions,
     GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, LayerSpecs, Needs, ParamLayout,
-    Result, SavedBytes, Splits, Stream, Tensor, TensorSpec,
+    RecipeBuffers, Result, SavedBytes, Splits, Stream, Tensor, TensorSpec,
 };
 
 use crate::engines::Test;
@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("what is inferred is given, what nobody needs is not kept", |e, s| inferred(s).expect(e)),
     ("an unsupported layer says so beforehand", |e, s| unsupported(s).expect(e)),
     ("recipes: an unsupported backward says so beforehand", |e, s| mixed(s).expect(e)),
+    ("recipes: what does not fit the layer says so beforehand", |e, s| misfits(s).expect(e)),
 ];
 
 const SPLITS: [usize; 3] = [2, 0, 4];
@@ -159,6 +160,41 @@ fn mixed(stream: &Stream) -> Result<()> {
             let refused = kernel == KernelChoice::Block && (target.gpu.is_none() || plain);
             assert_eq!(why.is_some(), refused, "{what}: {why:?}");
         }
+    }
+    Ok(())
+}
+
+/// A recipe of another layer, and buffers without room for a part of a call.
+fn misfits(stream: &Stream) -> Result<()> {
+    let (rows, k, n, dtype) = (6, 32, 48, DType::Bf16);
+    let config = Config { groups: 3, in_features: k, out_features: n, dtype };
+    let zeros = |shape: &[usize]| Tensor::zeros(stream, shape, dtype);
+    let weights = GroupedTensor::packed(zeros(&[3, n, k])?)?;
+    let layer = GroupedLinear::new(stream, config, weights, None)?;
+    let (x, splits) = (zeros(&[rows, k])?, Splits::host(&SPLITS)?);
+    let recipe =
+        |config| LayerRecipe::new(stream, config, Recipe::Current(CurrentScaling::default()));
+    let with_buffers = |made_for: LayerRecipe, rows, backward| -> Result<LayerRecipe> {
+        let buffers = RecipeBuffers::new(stream, &made_for, rows)?;
+        Ok(made_for.with_backward(backward)?.with_buffers(buffers))
+    };
+    let own = recipe(config)?;
+    let high = own.clone().with_backward(BackwardPrecision::High)?;
+    let [dequantized, same] = [BackwardPrecision::Dequantized, BackwardPrecision::Recipe];
+    for (what, recipe, part) in [
+        ("itself", with_buffers(own.clone(), rows, same)?, None),
+        ("another layer", recipe(Config { groups: 2, ..config })?, Some("recipe")),
+        ("fewer rows", with_buffers(own.clone(), rows - 1, same)?, Some("made for 5 token rows")),
+        ("no gradients", with_buffers(high.clone(), rows, same)?, Some("no room for all copies")),
+        ("nothing restored", with_buffers(high, rows, dequantized)?, Some("the restored tokens")),
+    ] {
+        let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+        let target = stream.device().target();
+        let why = layer.unsupported_reason(target, rows, &splits, &options, Execution::Eager);
+        let outcome = layer.forward(stream, &x, &splits, options).map(drop);
+        assert_eq!(why, outcome.err().map(|error| error.to_string()), "{what}");
+        let says = |part: &str| why.as_ref().is_some_and(|why| why.contains(part));
+        assert!(part.map_or(why.is_none(), says), "{what}: {why:?}");
     }
     Ok(())
 }

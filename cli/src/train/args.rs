@@ -388,6 +388,13 @@ pub mod tests {
         }
     }
 
+    /// The layer of the input has no recipe: 24 features are no multiple of 32.
+    #[test]
+    fn a_recipe_asks_its_own_layers_alone() {
+        let flags = ["--recipe", "mxfp8", "--context", "3", "--embedding", "8"];
+        parse(&flags).config.validate().unwrap();
+    }
+
     #[test]
     fn resuming_keeps_the_checkpoint_and_refuses_contradictions() {
         let checkpoint = parse(&["--hidden", "64", "--steps", "10"]).config.resolved();

@@ -156,7 +156,7 @@ impl GroupedLinear {
         // What is quantized is read once, so that is where the gradient of the bias is summed.
         let fused = quantized.is_some() && saved.bias_row_scales.is_none();
         let (splits, kernel) = (&saved.splits, saved.kernel);
-        // Made in it, and read until it has been handed over.
+        // Outlives what is handed over at the end, which reads it.
         let mut gradient = OutputGradient::Plain(dy);
         stream.together(|| {
             if let Some((recipe, room)) = quantized {

@@ -10,6 +10,7 @@ use crate::plan::{
 use crate::recipe::{Format, Role};
 use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
 
+/// Why a recipe without buffers cannot be recorded.
 pub(in crate::grouped_linear) const NO_BUFFERS_IN_GRAPH: &str = "a recipe's tensors would be new, and nothing can be allocated in a graph; give it memory with \
      LayerRecipe::with_buffers";
 
