@@ -1,5 +1,5 @@
-//! Two layers with an operation of one's own between them, as one pipeline: forward, backward, and the
-//! stages that were planned.
+//! Two layers with an operation of one's own between them, as one pipeline: forward, backward, the
+//! stages that were planned, and one of the layers in FP8.
 //!
 //! Runs on the first GPU, if there are kernels for it, else on the CPU.
 
@@ -8,8 +8,10 @@ use grouped_linear::ops::{
     Inputs, Selection, Sequential, Sink, Sinks, names,
 };
 use grouped_linear::plan::{Execution, Target};
+use grouped_linear::recipe::CurrentScaling;
 use grouped_linear::{
-    Config, DType, Device, Error, GroupedLinear, GroupedTensor, Result, Splits, Stream, Tensor,
+    Config, DType, Device, Error, GroupedLinear, GroupedTensor, LayerRecipe, Recipe, Result,
+    Splits, Stream, Tensor,
 };
 
 /// `y = 2 x`, computed on the host; a real one would launch a kernel.
@@ -119,6 +121,17 @@ fn main() -> Result<()> {
             println!("dx: {}", dx.to_f32(&stream)?[0]);
         }
     }
+
+    // The first layer in FP8, forward and backward. It keeps a byte an element of its tokens, with
+    // every group padded to 128 rows.
+    let config = Config { groups, in_features: width, out_features: hidden, dtype: DType::Bf16 };
+    let recipe = LayerRecipe::new(&stream, config, Recipe::Current(CurrentScaling::default()))?;
+    let splits = Splits::host(&[4, 4, 4])?;
+    let arguments = ForwardArguments::new().splits(up, &splits).splits(down, &splits);
+    let (y, saved) = pipeline.forward(&stream, x.clone(), arguments.recipe(up, &recipe))?;
+    println!("in FP8, y: {}, kept: {} bytes", y.to_f32(&stream)?[0], saved.activation_bytes());
+    pipeline.backward(&stream, saved, y, BackwardArguments::new())?;
+
     println!("plans made: {}", pipeline.plan_count());
     println!("gradient of a weight: {}", main_grad.group(0)?.to_f32(&stream)?[0]);
     Ok(())

@@ -94,8 +94,9 @@ pub use crate::grouped_linear::functional::{
 pub use crate::grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Captured, CapturedLayer, CastWeights, Config,
     DelayedState, DelayedStates, ForwardOptions, GradSink, Grads, GroupedLinear, LayerRecipe,
-    LayerSpecs, Needs, PendingWgrad, Prepare, QuantizeWeights, RandomState, RecipeBuffers, Refresh,
-    RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad, WgradStore,
+    LayerSpecs, Needs, PendingWgrad, Prepare, QuantizeWeights, RandomState, RecipeBuffers,
+    RecipeSpec, Refresh, RowSink, SavePolicy, Saved, SavedBytes, SelectedGrads, WeightCache, Wgrad,
+    WgradStore,
 };
 pub use crate::plan::{Factor, KernelChoice};
 pub use crate::ptx::{KernelArchitecture, KernelModule, KernelSource, kernel_source};

@@ -3,9 +3,10 @@
 use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, OpId, Selection, Sequential, Sink, names,
 };
+use grouped_linear::recipe::{BlockScaling, CurrentScaling, Mxfp8Scaling};
 use grouped_linear::{
-    Arch, Config, DType, Device, Error, GroupedLinear, GroupedTensor, Result, Splits, Stream,
-    Tensor,
+    Arch, Config, DType, Device, Error, GroupedLinear, GroupedTensor, LayerRecipe, Recipe,
+    RecipeBuffers, Result, Splits, Stream, Tensor,
 };
 use libtest_mimic::Trial;
 
@@ -18,7 +19,16 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
     };
     vec![
-        trial("a recorded pipeline is replayed with other splits", replayed),
+        trial("a recorded pipeline is replayed with other splits", |stream| replayed(stream, None)),
+        trial("a recorded pipeline in low precision is replayed with other splits", |stream| {
+            let recipes = [
+                Recipe::Current(CurrentScaling::default()),
+                Recipe::Block(BlockScaling::default()),
+                Recipe::Mxfp8(Mxfp8Scaling::default()),
+            ];
+            recipes.into_iter().try_for_each(|recipe| replayed(stream, Some(recipe)))
+        }),
+        trial("a recording refuses recipes without buffers", without_buffers),
         trial("a recording refuses what has no buffer", missing_buffers),
         trial("a recording refuses what cannot be recorded", not_recorded),
     ]
@@ -27,12 +37,13 @@ pub(crate) fn trials() -> Vec<Trial> {
 const DTYPE: DType = DType::Bf16;
 /// What no buffer holds that has been written.
 const SENTINEL: f32 = 7.0;
-const WIDTHS: [usize; 3] = [16, 24, 8];
+const WIDTHS: [usize; 3] = [32, 64, 32];
 
 /// Two layers, their arguments, and buffers for all that they give.
 struct Step {
     pipeline: Sequential,
     ids: [OpId; 2],
+    recipes: Vec<LayerRecipe>,
     counts: Tensor,
     splits: Splits,
     x: Tensor,
@@ -43,19 +54,24 @@ struct Step {
 }
 
 impl Step {
-    fn new(stream: &Stream) -> Result<Self> {
+    fn new(stream: &Stream, recipe: Option<Recipe>) -> Result<Self> {
         let random = |shape: &[usize], seed| {
             let values = tensor(stream, shape, seed)?.to_f32(stream)?;
             Tensor::from_f32(stream, shape, DTYPE, &values)
         };
         let zeros = |shape: &[usize]| Tensor::zeros(stream, shape, DTYPE);
         let dw = |i: usize| GroupedTensor::packed(zeros(&[GROUPS, WIDTHS[i + 1], WIDTHS[i]])?);
-        let mut pipeline = Sequential::new();
+        let (mut pipeline, mut recipes) = (Sequential::new(), Vec::new());
         let mut push = |i: usize| {
             let (in_features, out_features) = (WIDTHS[i], WIDTHS[i + 1]);
             let config = Config { groups: GROUPS, in_features, out_features, dtype: DTYPE };
             let weights = random(&[GROUPS, out_features, in_features], i as u64)?;
             let weights = GroupedTensor::packed(weights)?;
+            if let Some(recipe) = recipe {
+                let recipe = LayerRecipe::new(stream, config, recipe)?;
+                let buffers = RecipeBuffers::new(stream, &recipe, ROWS)?;
+                recipes.push(recipe.with_buffers(buffers));
+            }
             Ok::<_, Error>(pipeline.push(GroupedLinear::new(stream, config, weights, None)?))
         };
         let ids = [push(0)?, push(1)?];
@@ -63,6 +79,7 @@ impl Step {
         Ok(Self {
             pipeline,
             ids,
+            recipes,
             splits: Splits::device(counts.clone())?,
             counts,
             x: random(&[ROWS, WIDTHS[0]], 8)?,
@@ -75,7 +92,10 @@ impl Step {
 
     fn arguments<'a>(&self) -> ForwardArguments<'a> {
         let [first, second] = self.ids;
-        ForwardArguments::new().splits(first, &self.splits).splits(second, &self.splits)
+        let arguments = ForwardArguments::new();
+        let arguments = arguments.splits(first, &self.splits).splits(second, &self.splits);
+        let recipes = self.ids.into_iter().zip(&self.recipes);
+        recipes.fold(arguments, |arguments, (op, recipe)| arguments.recipe(op, recipe))
     }
 
     /// Forward and backward, all in the buffers.
@@ -111,8 +131,8 @@ impl Step {
     }
 }
 
-fn replayed(stream: &Stream) -> Result<()> {
-    let mut step = Step::new(stream)?;
+fn replayed(stream: &Stream, recipe: Option<Recipe>) -> Result<()> {
+    let mut step = Step::new(stream, recipe)?;
     let others = [[0, 4, 1], [2, 2, 0]];
     let mut want = Vec::new();
     for counts in others {
@@ -151,7 +171,7 @@ fn refusal(
 }
 
 fn missing_buffers(stream: &Stream) -> Result<()> {
-    let mut step = Step::new(stream)?;
+    let mut step = Step::new(stream, None)?;
     step.run(stream)?;
     step.set(stream, [1, 0, 3])?;
     let [first, second] = step.ids;
@@ -186,8 +206,29 @@ fn missing_buffers(stream: &Stream) -> Result<()> {
     stream.synchronize()
 }
 
+/// The second layer's recipe would make new tensors.
+fn without_buffers(stream: &Stream) -> Result<()> {
+    let recipe = Recipe::Current(CurrentScaling::default());
+    let mut step = Step::new(stream, Some(recipe))?;
+    step.run(stream)?;
+    step.set(stream, [1, 0, 3])?;
+    let (in_features, out_features) = (WIDTHS[1], WIDTHS[2]);
+    let config = Config { groups: GROUPS, in_features, out_features, dtype: DTYPE };
+    let own = LayerRecipe::new(stream, config, recipe)?;
+    let error = refusal(stream, &step, |stream| {
+        let [mut h, mut y] = step.outputs.clone();
+        let [first, second] = step.ids;
+        let arguments = step.arguments().recipe(second, &own);
+        let arguments = arguments.output(first, &mut h).output(second, &mut y);
+        step.pipeline.forward(stream, step.x.clone(), arguments).map(drop)
+    })?;
+    let part = "operation 1 (grouped_linear): a recipe's tensors would be new";
+    assert!(error.to_string().contains(part), "{error}");
+    Ok(())
+}
+
 fn not_recorded(stream: &Stream) -> Result<()> {
-    let mut step = Step::new(stream)?;
+    let mut step = Step::new(stream, None)?;
     step.run(stream)?;
     step.set(stream, [1, 0, 3])?;
     let on_host = Splits::host(&[1, 0, 3])?;

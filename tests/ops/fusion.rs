@@ -132,15 +132,13 @@ impl FusedStage for Fused {
         let rows = inputs[0].tensor(names::X)?.shape()[0];
         let shape = [rows, self.up.config().out_features];
         let mut h = Tensor::empty(stream, &shape, DType::F32)?;
-        Function::forward(&self.up, stream, &inputs[0], &mut h)?;
+        let [of_up, of_relu, of_down] = &self.needs;
+        let up = self.up.forward_and_save(stream, &inputs[0], &mut h, of_up)?;
         let relu_inputs = Inputs::new().with(names::X, h.into());
         let mut active = Tensor::empty(stream, &shape, DType::F32)?;
-        Relu.forward(stream, &relu_inputs, &mut active)?;
-        let relu = Relu.save(&relu_inputs, &active, &self.needs[1])?;
+        let relu = Relu.forward_and_save(stream, &relu_inputs, &mut active, of_relu)?;
         let down_inputs = inputs[2].clone().with(names::X, active.into());
-        Function::forward(&self.down, stream, &down_inputs, output)?;
-        let up = Function::save(&self.up, &inputs[0], output, &self.needs[0])?;
-        let down = Function::save(&self.down, &down_inputs, output, &self.needs[2])?;
+        let down = self.down.forward_and_save(stream, &down_inputs, output, of_down)?;
         Ok(match self.passes {
             Passes::Both => vec![Box::new(Whole(up, relu, down)), Box::new(()), Box::new(())],
             _ => vec![Box::new(up), Box::new(relu), Box::new(down)],

@@ -13,6 +13,7 @@ mod memory;
 mod other_device;
 mod pipeline;
 mod placement;
+mod recipes;
 mod refusals;
 mod relu;
 mod tape;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         refusals::TESTS,
         placement::TESTS,
         fusion::TESTS,
+        recipes::TESTS,
     ];
     let trials = on_engines(&tests.concat());
     #[cfg(feature = "emulator")]

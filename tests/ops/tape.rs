@@ -61,8 +61,7 @@ impl<'f> Tape<'f> {
         let needs = Selection::Only(variables.iter().map(|&(name, _)| name).collect());
         let specs = function.infer(&inputs.specs(), &needs)?;
         let mut tensor = specs.output.empty(stream)?;
-        function.forward(stream, &inputs, &mut tensor)?;
-        let saved = function.save(&inputs, &tensor, &needs)?;
+        let saved = function.forward_and_save(stream, &inputs, &mut tensor, &needs)?;
         let output = self.variable(&tensor);
         let inferred = |&(name, _): &_| specs.gradients.get(name).expect("it was wanted").clone();
         self.nodes.push(Node {

@@ -3,7 +3,6 @@
 use super::GroupedLinear;
 use super::delayed::PendingWgrad;
 use super::functional::{DbiasArgs, DbiasSink, DscalesArgs, dbias, dscales};
-use super::low_precision::LayerRecipe;
 use super::operands::{OutputGradient, WgradOperands, check_product};
 use super::saved::{Saved, not_saved, operand};
 use super::sink::{GradSink, RowSink, Wgrad};
@@ -209,9 +208,7 @@ impl GroupedLinear {
         let mut overlaps = Overlaps::default();
         overlaps.read(dy);
         overlaps.read(saved.activations());
-        overlaps.read(saved.parameters());
-        let recipes = saved.recipe.iter().chain(&saved.restore);
-        overlaps.read(recipes.flat_map(LayerRecipe::memory));
+        overlaps.read(saved.parameters_and_memory());
         // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
         overlaps.read(self.parameters());
 

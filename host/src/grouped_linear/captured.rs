@@ -6,7 +6,7 @@ use super::backward::wanted;
 use super::delayed::PendingWgrad;
 use super::forward::{BiasMode, CallSpec};
 use super::infer::NO_GRAPHS_ON_THE_CPU;
-use super::low_precision::{BackwardPrecision, LayerRecipe, NO_BUFFERS_IN_GRAPH, SavePolicy};
+use super::low_precision::{LayerRecipe, NO_BUFFERS_IN_GRAPH, RecipeSpec};
 use super::operands::ProductRules;
 use super::saved::{Saved, Tokens, Weights};
 use super::sink::{GradSink, RowSink, Wgrad};
@@ -14,9 +14,8 @@ use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, Sele
 use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::{Execution, KernelChoice};
-use crate::recipe::Recipe;
 use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
-use crate::tensor::{DType, Form, GroupedTensor, Tensor};
+use crate::tensor::{DType, GroupedTensor, Tensor};
 
 /// A layer that records its forward, its backward and its delayed gradients of weights in a graph
 /// each, and replays them: one launch a call, whatever the calls consist of.
@@ -99,7 +98,7 @@ type Signature = Vec<(&'static str, Part)>;
 enum Part {
     Tensor(Option<Place>),
     Tensors(Vec<Place>),
-    Recipe(Option<Rules>),
+    Recipe(Option<Box<Rules>>),
     Product(Option<ProductRules>),
     Groups(Option<Groups>),
     Bias(BiasMode),
@@ -112,10 +111,7 @@ enum Part {
 /// share all of their memory.
 #[derive(Clone, Debug, PartialEq)]
 struct Rules {
-    recipe: Recipe,
-    form: Form,
-    save: SavePolicy,
-    backward: BackwardPrecision,
+    spec: RecipeSpec,
     memory: Vec<Place>,
 }
 
@@ -366,7 +362,7 @@ fn refuse_unrecordable(
         NO_GRAPHS_ON_THE_CPU
     } else if splits.counts().is_some() {
         HOST_SPLITS_IN_GRAPH
-    } else if recipe.is_some_and(|recipe| !recipe.has_buffers()) {
+    } else if recipe.is_some_and(|recipe| !recipe.spec().has_buffers()) {
         NO_BUFFERS_IN_GRAPH
     } else {
         return Ok(());
@@ -423,12 +419,9 @@ impl Part {
     }
 
     fn recipe(recipe: Option<&LayerRecipe>) -> Self {
-        Self::Recipe(recipe.map(|own| Rules {
-            recipe: *own.recipe(),
-            form: own.form(),
-            save: own.save(),
-            backward: own.backward(),
-            memory: own.memory().into_iter().map(Place::of).collect(),
+        Self::Recipe(recipe.map(|own| {
+            let memory = own.memory().into_iter().map(Place::of).collect();
+            Box::new(Rules { spec: *own.spec(), memory })
         }))
     }
 

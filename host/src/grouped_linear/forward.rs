@@ -10,10 +10,11 @@ use super::{Config, GroupedLinear};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::{check_outputs, scaled};
-use crate::plan::{KernelChoice, Overlaps, Pass, Plan};
+use crate::plan::{BiasKind, KernelChoice, Overlaps, Pass, Plan};
+use crate::quantize::check_source;
 use crate::recipe::Role;
 use crate::splits::Splits;
-use crate::tensor::{DType, Direction, GroupedTensor, QuantizedTensor, Tensor};
+use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
 /// What forward does with the layer's bias.
 #[derive(Clone, Copy, Debug, Default)]
@@ -218,14 +219,10 @@ impl GroupedLinear {
         recipe: &LayerRecipe,
         y: &mut Tensor,
     ) -> Result<(QuantizedTensor, QuantizedTensor)> {
-        recipe.check_layer(&self.config, options.kernel)?;
+        recipe.spec().check_layer(&self.config, options.kernel)?;
         let (_, needs) = self.effective((&options).into());
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
-        let columnwise = |kept| kept == Some(Direction::Columnwise);
-        let columnwise = [
-            needs.dw && columnwise(recipe.kept_tokens()),
-            needs.dx && columnwise(recipe.kept_weights()),
-        ];
+        let columnwise = recipe.spec().columnwise([needs.dx, needs.dw]);
         if let Input::Quantized(x) = x {
             x.check_device("x", stream)?;
             recipe.check_tokens(x, needs.dw, stream.device().target())?;
@@ -237,7 +234,7 @@ impl GroupedLinear {
         splits.check(groups, rows, stream)?;
         y.check("y", &self.config.output(rows).shape, y.dtype(), stream)?;
         let kind = bias_kind(bias, bias_row_scales, (groups, out_features, rows), stream)?;
-        let problem = recipe.product(Pass::Fprop, rows, (y.dtype(), kind), options.kernel);
+        let problem = recipe.spec().product(Pass::Fprop, rows, (y.dtype(), kind), options.kernel);
         let plan = Plan::new(problem.into(), stream.device().target())?;
         check_outputs(&plan, std::slice::from_ref(y))?;
         let mut overlaps = Overlaps::default();
@@ -256,7 +253,7 @@ impl GroupedLinear {
         let open = |role, columnwise| recipe.open(stream, role, rows, [true, columnwise]);
         let mut x = a.cloned().map_or_else(|| open(Role::Input, columnwise[0]), Ok)?;
         let mut weights = b.cloned().map_or_else(|| open(Role::Weight, columnwise[1]), Ok)?;
-        recipe.check_buffers_of_backward(rows, [needs.dx, needs.dw])?;
+        recipe.spec().check_buffers_of_backward(rows, [needs.dx, needs.dw])?;
         let accumulation = recipe.recipe().accumulation(Pass::Fprop);
         let kernel = options.kernel;
         let options = QuantizedGemmOptions { accumulation, kernel, ..Default::default() };
@@ -278,8 +275,35 @@ impl GroupedLinear {
         Ok((x, weights))
     }
 
+    /// Refuses memory that a forward in low precision could not use, before anything is written: the
+    /// recipe's, weights and bias, and tokens and output as far as they exist.
+    pub(crate) fn check_quantized(
+        &self,
+        stream: &Stream,
+        recipe: &LayerRecipe,
+        (rows, call): (usize, CallSpec),
+        tokens: Option<&Tensor>,
+        output: Option<&Tensor>,
+    ) -> Result<()> {
+        let (own, target) = (recipe.spec(), stream.device().target());
+        for tensor in recipe.memory() {
+            tensor.check_device("the recipe's memory", stream)?;
+        }
+        let product =
+            own.product(Pass::Fprop, rows, (self.config.dtype, BiasKind::None), call.kernel);
+        let plan = Plan::new(product.into(), target)?;
+        check_outputs(&plan, output.map_or(&[], std::slice::from_ref))?;
+        // Which copies there are of given weights has been asked with the gradients that are wanted.
+        recipe.check_weights(stream, &self.weights, false)?;
+        let bias = self.bias.as_ref().filter(|_| call.bias != BiasMode::Leave);
+        scaled::check_placed(&plan, &scaled::Placed { a: None, b: recipe.given_weights(), bias })?;
+        let Some(tokens) = tokens else { return Ok(()) };
+        let plan = Plan::new(own.quantization(Role::Input, rows, [true, false]), target)?;
+        check_source(&plan, std::slice::from_ref(tokens))
+    }
+
     /// Computes, and keeps nothing.
-    pub(crate) fn forward_product(
+    fn forward_product(
         &self,
         stream: &Stream,
         x: &Tensor,

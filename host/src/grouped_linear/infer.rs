@@ -2,14 +2,14 @@
 //! too, so that what is inferred is what is made.
 
 use super::forward::{BiasMode, CallSpec, Needs};
-use super::{Config, ForwardOptions, GroupedLinear};
+use super::low_precision::RecipeSpec;
+use super::{Config, ForwardOptions, GroupedLinear, LayerRecipe};
 use crate::plan::{
     BiasKind, DbiasProblem, DscalesProblem, Execution, GemmProblem, KernelChoice, Pass, Plan,
     Problem, Target,
 };
-use crate::recipe::Role;
 use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
-use crate::tensor::{DType, Direction, QuantizedSpec, TensorSpec};
+use crate::tensor::{DType, QuantizedSpec, TensorSpec};
 
 /// Why the CPU reference executes nothing that is to be captured.
 pub(super) const NO_GRAPHS_ON_THE_CPU: &str = "the CPU reference records no graphs";
@@ -110,27 +110,25 @@ impl GroupedLinear {
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
     pub fn infer(&self, rows: usize, options: &ForwardOptions<'_>) -> LayerSpecs {
-        let specs = self.infer_call(rows, options.into());
-        match options.recipe {
-            Some(recipe) => {
-                let Some(kept) = recipe.kept_tokens() else { return specs };
-                let copies = [kept == Direction::Rowwise, kept == Direction::Columnwise];
-                let spec = recipe.spec(Role::Input, rows, copies);
-                let saved_quantized_x = specs.saved_x.is_some().then_some(spec);
-                LayerSpecs { saved_x: None, saved_quantized_x, ..specs }
-            }
-            None => specs,
-        }
+        let recipe = options.recipe.map(LayerRecipe::spec);
+        self.infer_call(rows, options.into(), recipe)
     }
 
-    pub(crate) fn infer_call(&self, rows: usize, call: CallSpec) -> LayerSpecs {
+    pub(crate) fn infer_call(
+        &self,
+        rows: usize,
+        call: CallSpec,
+        recipe: Option<&RecipeSpec>,
+    ) -> LayerSpecs {
         let config = &self.config;
         let (bias, needs) = self.effective(call);
         let row_scales = || TensorSpec { shape: vec![rows], dtype: DType::F32 };
+        let saved_quantized_x = recipe.filter(|_| needs.dw).and_then(|own| own.saved_tokens(rows));
+        let plain = needs.dw && saved_quantized_x.is_none();
         LayerSpecs {
             y: config.output(rows),
-            saved_x: needs.dw.then(|| config.input(rows)),
-            saved_quantized_x: None,
+            saved_x: plain.then(|| config.input(rows)),
+            saved_quantized_x,
             saved_row_scales: (needs.db && call.bias == BiasMode::RowScaled).then(row_scales),
             dx: needs.dx.then(|| config.input(rows)),
             dw: needs.dw.then(|| config.weights()),
@@ -171,24 +169,32 @@ impl GroupedLinear {
     ) -> Option<String> {
         let host_splits = splits.counts().is_some();
         let call = CallSpec::from(options);
-        let intended = IntendedCall { target, rows, host_splits, call, execution };
-        let Some(recipe) = options.recipe else { return self.unsupported_call(intended) };
+        let recipe = options.recipe.map(LayerRecipe::spec);
+        self.unsupported_call(IntendedCall { target, rows, host_splits, call, execution }, recipe)
+    }
+
+    /// Why a call cannot be executed; `None` if it can.
+    pub(crate) fn unsupported_call(
+        &self,
+        intended: IntendedCall,
+        recipe: Option<&RecipeSpec>,
+    ) -> Option<String> {
+        let IntendedCall { target, rows, call, execution, .. } = intended;
         let (_, Needs { dx, dw, .. }) = self.effective(call);
-        let captured = execution == Execution::Captured;
-        let fits = recipe.check_layer(&self.config, call.kernel);
-        if let Err(error) = fits.and_then(|()| recipe.check_buffers(rows, [dx, dw])) {
+        let Some(recipe) = recipe else { return self.unsupported_passes(intended, [true, dx, dw]) };
+        let [_, weights] = recipe.columnwise([dx, dw]);
+        let fits = recipe
+            .check_layer(&self.config, call.kernel)
+            .and_then(|()| recipe.check_given_weights(weights, target))
+            .and_then(|()| recipe.check_buffers(rows, [dx, dw]));
+        if let Err(error) = fits {
             return Some(error.to_string());
         }
+        let captured = execution == Execution::Captured;
         let refused = recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured);
         // Forward is the recipe's; backward may have products of the layer's type.
         let high = !recipe.in_backward();
         refused.or_else(|| self.unsupported_passes(intended, [false, high && dx, high && dw]))
-    }
-
-    /// Why a call in the layer's type cannot be executed; `None` if it can.
-    pub(crate) fn unsupported_call(&self, intended: IntendedCall) -> Option<String> {
-        let (_, Needs { dx, dw, .. }) = self.effective(intended.call);
-        self.unsupported_passes(intended, [true, dx, dw])
     }
 
     /// The same of some of its products: fprop, dgrad and wgrad.

@@ -29,7 +29,8 @@ pub use self::forward::{BiasUse, ForwardOptions, Needs};
 pub(crate) use self::infer::IntendedCall;
 pub use self::infer::LayerSpecs;
 pub use self::low_precision::{
-    BackwardPrecision, DelayedStates, LayerRecipe, QuantizeWeights, RecipeBuffers, SavePolicy,
+    BackwardPrecision, DelayedStates, LayerRecipe, QuantizeWeights, RecipeBuffers, RecipeSpec,
+    SavePolicy,
 };
 pub use self::random::RandomState;
 pub use self::saved::{Saved, SavedBytes};

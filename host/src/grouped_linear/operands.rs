@@ -243,10 +243,12 @@ mod tests {
                 Recipe::Current(CurrentScaling { scale, ..CurrentScaling::default() }),
             ] {
                 let recipe = LayerRecipe::new(&stream, config, recipe)?;
-                let dy = recipe.spec(Role::GradOutput, rows, [true, true]);
+                let dy = recipe.spec().tensor(Role::GradOutput, rows, [true, true]);
                 let dy = OutputGradient::Quantized(QuantizedTensor::empty(&stream, dy)?, &recipe);
-                let x =
-                    QuantizedTensor::empty(&stream, recipe.spec(Role::Input, rows, [false, true]))?;
+                let x = QuantizedTensor::empty(
+                    &stream,
+                    recipe.spec().tensor(Role::Input, rows, [false, true]),
+                )?;
                 let splits = Splits::host(&[1, 2])?;
                 let operands = WgradOperands::new(Tokens::Quantized(x), &dy, splits, kernel)?;
                 let Factors::Quantized { x, dy, options } = &operands.factors else {
@@ -254,7 +256,7 @@ mod tests {
                 };
                 let sides = Sides { a: ("dy", dy), b: ("x", x) };
                 let got = sides.problem(Pass::Wgrad, (2, rows), (16, 32), *options, output);
-                assert_eq!(got, recipe.product(Pass::Wgrad, rows, output, kernel));
+                assert_eq!(got, recipe.spec().product(Pass::Wgrad, rows, output, kernel));
                 assert_eq!(got.power_of_two_scales, power_of_two);
             }
         }

@@ -136,20 +136,26 @@ impl Saved {
         weights.chain(self.bias.iter().flat_map(GroupedTensor::tensors)).collect()
     }
 
+    /// The same, and all that the recipe uses over and over.
+    pub(crate) fn parameters_and_memory(&self) -> Vec<&Tensor> {
+        let recipes = self.recipe.iter().chain(&self.restore);
+        self.parameters().into_iter().chain(recipes.flat_map(LayerRecipe::memory)).collect()
+    }
+
     /// The same, of a forward in low precision: backward reads what it quantized.
     pub(super) fn with_quantized(
         mut self,
         recipe: &LayerRecipe,
         (x, weights): (QuantizedTensor, QuantizedTensor),
     ) -> Result<Self> {
-        if let (Some(_), Some(direction)) = (&self.x, recipe.kept_tokens()) {
+        if let (Some(_), Some(direction)) = (&self.x, recipe.spec().kept_tokens()) {
             self.x = Some(Tokens::Quantized(x.only(direction)?));
         }
-        if let (Some(_), Some(direction)) = (&self.weights, recipe.kept_weights()) {
+        if let (Some(_), Some(direction)) = (&self.weights, recipe.spec().kept_weights()) {
             self.weights = Some(Weights::Quantized(weights.only(direction)?));
         }
-        self.recipe = recipe.in_backward().then(|| recipe.clone());
-        self.restore = recipe.dequantizes().then(|| recipe.clone());
+        self.recipe = recipe.spec().in_backward().then(|| recipe.clone());
+        self.restore = recipe.spec().dequantizes().then(|| recipe.clone());
         Ok(self)
     }
 
@@ -175,7 +181,7 @@ impl Saved {
     pub(super) fn product(&self, pass: Pass, output: DType) -> Problem {
         match &self.recipe {
             Some(recipe) => {
-                recipe.product(pass, self.rows, (output, BiasKind::None), self.kernel).into()
+                recipe.spec().product(pass, self.rows, (output, BiasKind::None), self.kernel).into()
             }
             None => self.config.product(pass, self.rows, output, self.kernel).into(),
         }

@@ -288,7 +288,7 @@ fn scratch_memory_of_wgrad_is_there_before_the_bias_is_summed() -> Result<()> {
 
     let needs = Needs { dx: false, ..Needs::default() };
     let mut saved = layer.keep(&x, &splits, ForwardOptions { needs, ..ForwardOptions::default() });
-    let quantized = recipe.spec(Role::Input, ROWS, [false, true]);
+    let quantized = recipe.spec().tensor(Role::Input, ROWS, [false, true]);
     saved.x = Some(Tokens::Quantized(QuantizedTensor::empty(&stream, quantized)?));
     saved.recipe = Some(recipe.clone());
     let plan = Plan::new(saved.product(Pass::Wgrad, DType::Bf16), stream.device().target())?;

@@ -1,9 +1,10 @@
 //! Arguments of one call of a pipeline, keyed by operation.
 
 use super::function::{Selection, Sink, Sinks};
-use super::names::SPLITS;
+use super::names::{RECIPE, SPLITS};
 use super::value::{Inputs, Value};
 use crate::error::{Error, Result};
+use crate::grouped_linear::LayerRecipe;
 use crate::splits::Splits;
 use crate::tensor::Tensor;
 
@@ -53,6 +54,14 @@ impl<'a> ForwardArguments<'a> {
     #[must_use]
     pub fn splits(self, op: OpId, splits: &Splits) -> Self {
         self.input(op, SPLITS, splits.clone())
+    }
+
+    /// Its recipe, a handle: it computes in low precision, forward and backward. What backward needs
+    /// lives in the recipe's [`RecipeBuffers`](crate::RecipeBuffers), if there are any, so operations
+    /// that keep something have buffers each.
+    #[must_use]
+    pub fn recipe(self, op: OpId, recipe: &LayerRecipe) -> Self {
+        self.input(op, RECIPE, recipe.clone())
     }
 
     /// The caller's tensor for its output, instead of a new one.

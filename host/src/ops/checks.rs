@@ -21,7 +21,8 @@ pub(super) fn forward(
 ) -> Result<()> {
     x.check_device("x", stream)?;
     // New tensors overlap nothing, so without buffers the many parts of parameters need no look.
-    let writes = calls.iter().any(|call| call.output.is_some());
+    let writes =
+        calls.iter().any(|call| call.output.is_some() || buffers_of(call).next().is_some());
     let mut overlaps = Overlaps::default();
     overlaps.read([x]);
     let mut rows = x.shape().first().copied();
@@ -33,6 +34,11 @@ pub(super) fn forward(
                     Value::Tensor(tensor) => tensor.check_device(name, stream)?,
                     Value::Splits(splits) => {
                         splits.check(splits.groups(), rows.unwrap_or(0), stream)?;
+                    }
+                    Value::Recipe(recipe) => {
+                        for tensor in recipe.memory() {
+                            tensor.check_device(name, stream)?;
+                        }
                     }
                     Value::Choice(_) => {}
                 }
@@ -48,21 +54,36 @@ pub(super) fn forward(
             continue;
         }
         for (_, value) in call.inputs.iter() {
-            overlaps.read(match value {
-                Value::Tensor(tensor) => Some(tensor),
-                Value::Splits(splits) => splits.device_tensor(),
-                Value::Choice(_) => None,
-            });
+            match value {
+                Value::Tensor(tensor) => overlaps.read([tensor]),
+                Value::Splits(splits) => overlaps.read(splits.device_tensor()),
+                Value::Recipe(recipe) => overlaps.read(recipe.memory_but_buffers()),
+                Value::Choice(_) => {}
+            }
+        }
+        // What is kept in a recipe's buffers must stay; those of operations that keep nothing may be one.
+        match planned.plan.specs[index].gradients.is_empty() {
+            true => overlaps.read(buffers_of(call)),
+            false => overlaps.write(buffers_of(call)),
         }
         overlaps.read(operation.parameter_tensors());
         overlaps.write(call.output.as_deref());
     }
     overlaps.check().map_err(|_| {
         Error::invalid(
-            "a buffer for an output overlaps another, or what the pipeline reads; give it memory of \
-             its own",
+            "a buffer for an output overlaps another, or what the pipeline reads, or operations that \
+             keep something share a recipe's buffers; give each memory of its own",
         )
     })
+}
+
+/// The memory of the buffers of its recipe.
+fn buffers_of<'a>(call: &'a OpForward<'_>) -> impl Iterator<Item = &'a Tensor> {
+    let recipe = |(_, value): (_, &'a Value)| match value {
+        Value::Recipe(recipe) => Some(recipe.buffer_memory()),
+        _ => None,
+    };
+    call.inputs.iter().filter_map(recipe).flatten()
 }
 
 /// Refuses memory that a stage could not use when its turn comes. Arguments fit, and `x` of the first

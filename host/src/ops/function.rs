@@ -14,8 +14,8 @@ use crate::tensor::{GroupedTensor, Tensor, TensorSpec};
 /// A differentiable operation with one output.
 ///
 /// An engine asks [`infer`](Function::infer) for the output's shape, lets
-/// [`forward`](Function::forward) fill it, lets [`save`](Function::save) keep what the wanted
-/// gradients need, and hands that to [`backward`](Function::backward). Inputs and gradients have
+/// [`forward_and_save`](Function::forward_and_save) fill it and keep what the wanted gradients need, and
+/// hands that to [`backward`](Function::backward). Inputs and gradients have
 /// names. A gradient is that of the input of the same name, or of a parameter that the function holds.
 ///
 /// ```
@@ -33,8 +33,7 @@ use crate::tensor::{GroupedTensor, Tensor, TensorSpec};
 /// assert_eq!(specs.output.shape, [10, 4]);
 ///
 /// let mut y = specs.output.empty(&stream)?;
-/// Function::forward(&layer, &stream, &inputs, &mut y)?;
-/// let saved = Function::save(&layer, &inputs, &y, &Selection::All)?;
+/// let saved = layer.forward_and_save(&stream, &inputs, &mut y, &Selection::All)?;
 /// let gradients = Function::backward(&layer, &stream, saved, &y, Sinks::new())?;
 /// assert_eq!(gradients.names().collect::<Vec<_>>(), [names::WEIGHTS, names::X]);
 /// # Ok::<(), grouped_linear::Error>(())
@@ -91,18 +90,37 @@ pub trait Function: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Computes the output, whose shape and type are those that [`infer`](Function::infer) gives.
+    /// Computes the output, whose shape and type are those that [`infer`](Function::infer) gives, and
+    /// keeps nothing.
     ///
     /// # Errors
     /// As [`check_forward`](Function::check_forward); inputs or output do not fit, or overlap; a
     /// driver failure.
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()>;
 
-    /// Keeps what the wanted gradients need: handles, no copies.
+    /// Keeps what the wanted gradients need of a [`forward`](Function::forward) with these inputs:
+    /// handles, no copies.
     ///
     /// # Errors
-    /// Inputs do not fit.
+    /// Inputs do not fit; what is kept is made by forward, so that only
+    /// [`forward_and_save`](Function::forward_and_save) has it.
     fn save(&self, inputs: &Inputs, output: &Tensor, needs: &Selection) -> Result<Self::Saved>;
+
+    /// [`forward`](Function::forward), then [`save`](Function::save). A function whose forward makes what
+    /// backward needs, as a layer that quantizes does, has a way of its own.
+    ///
+    /// # Errors
+    /// Those of both.
+    fn forward_and_save(
+        &self,
+        stream: &Stream,
+        inputs: &Inputs,
+        output: &mut Tensor,
+        needs: &Selection,
+    ) -> Result<Self::Saved> {
+        self.forward(stream, inputs, output)?;
+        self.save(inputs, output, needs)
+    }
 
     /// Refuses what [`backward`](Function::backward) would refuse, before anything is written.
     /// `output_gradient` is `None` where it will be a new tensor; where it will be computed into a
@@ -146,7 +164,7 @@ pub type AnySaved = Box<dyn SavedState>;
 pub struct Kept<'a> {
     /// Live as long as this handle.
     pub activations: Vec<&'a Tensor>,
-    /// The function holds them as well.
+    /// The function holds them as well, or a recipe that it was given.
     pub parameters: Vec<&'a Tensor>,
 }
 

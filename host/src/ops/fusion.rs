@@ -13,7 +13,9 @@ use crate::tensor::Tensor;
 
 /// Looks at consecutive operations while a pipeline is planned, and may replace them by one stage.
 ///
-/// The plan is kept, so a rule is asked once for a signature; it must decide from the window alone.
+/// The plan is kept, so a rule is asked once for a signature; it must decide from the window alone. It
+/// refuses inputs that its stage does not know, a layer's [`RECIPE`](super::names::RECIPE) among them:
+/// nobody else would notice that they are left out.
 pub trait FusionRule: Debug + Send + Sync {
     /// A word for plans.
     fn name(&self) -> &'static str;

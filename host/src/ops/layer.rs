@@ -5,20 +5,23 @@ use super::function::{
     check_names,
 };
 use super::named::Named;
-use super::names::{BIAS, BIAS_ROW_SCALES, BIAS_USE, KERNEL, SPLITS, WEIGHTS, X};
+use super::names::{
+    BIAS, BIAS_ROW_SCALES, BIAS_USE, KERNEL, RECIPE, SPLITS, WEIGHTS, X, X_AMAX, X_SCALE,
+    X_SCALE_INV,
+};
 use super::value::{InputSpecs, Inputs, SplitsSpec};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::{Placed, check_placed};
 use crate::grouped_linear::{
     BackwardOptions, BiasMode, BiasUse, CallSpec, Config, ForwardOptions, GradSink, GroupedLinear,
-    IntendedCall, Needs, RowSink, Saved, SelectedGrads, Wgrad,
+    IntendedCall, Needs, RecipeSpec, RowSink, Saved, SelectedGrads, Wgrad,
 };
 use crate::plan::{BiasKind, Execution, GemmProblem, KernelChoice, Pass, Plan, Target};
-use crate::tensor::{DType, GroupedTensor, Tensor, TensorSpec};
+use crate::tensor::{CopySpec, DType, GroupedTensor, QuantizedSpec, Tensor, TensorSpec};
 
-const INPUTS: &[&str] = &[X, SPLITS, KERNEL];
-const INPUTS_WITH_BIAS: &[&str] = &[X, SPLITS, KERNEL, BIAS_ROW_SCALES, BIAS_USE];
+const INPUTS: &[&str] = &[X, SPLITS, KERNEL, RECIPE];
+const INPUTS_WITH_BIAS: &[&str] = &[X, SPLITS, KERNEL, RECIPE, BIAS_ROW_SCALES, BIAS_USE];
 const GRADIENTS: &[&str] = &[X, WEIGHTS];
 const GRADIENTS_WITH_BIAS: &[&str] = &[X, WEIGHTS, BIAS, BIAS_ROW_SCALES];
 
@@ -27,10 +30,12 @@ struct Checked {
     rows: usize,
     splits: SplitsSpec,
     call: CallSpec,
+    recipe: Option<RecipeSpec>,
 }
 
-/// Inputs `x [T, K]`, `splits` and, for a layer with bias, `bias_row_scales [T]` in FP32 or
-/// `bias_use` ([`names`](super::names)); gradients `x`, `weights`, `bias` and `bias_row_scales`.
+/// Inputs `x [T, K]`, `splits`, `recipe` and, for a layer with bias, `bias_row_scales [T]` in FP32 or
+/// `bias_use` ([`names`](super::names)); gradients `x`, `weights`, `bias` and `bias_row_scales`. With a
+/// recipe forward makes what backward needs, so that there is no [`save`](Function::save) of its own.
 impl Function for GroupedLinear {
     type Saved = Saved;
 
@@ -52,14 +57,25 @@ impl Function for GroupedLinear {
     }
 
     fn infer(&self, inputs: &InputSpecs, needs: &Selection) -> Result<FunctionSpecs> {
-        let Checked { rows, call, .. } = check(self, inputs, needs)?;
-        let specs = self.infer_call(rows, call);
-        let (x, row_scales) = ((X, specs.saved_x), (BIAS_ROW_SCALES, specs.saved_row_scales));
+        let Checked { rows, call, recipe, .. } = check(self, inputs, needs)?;
+        let specs = self.infer_call(rows, call, recipe.as_ref());
+        let [x, scale, scale_inv, amax] = match specs.saved_quantized_x {
+            Some(quantized) => parts(quantized),
+            None => [specs.saved_x, None, None, None],
+        };
+        let row_scales = (BIAS_ROW_SCALES, specs.saved_row_scales);
         let splits = inputs.splits(SPLITS)?.on_device;
         let splits = splits.map(|dtype| TensorSpec { shape: vec![self.config().groups], dtype });
         Ok(FunctionSpecs {
             output: specs.y,
-            saved: present([x, row_scales, (SPLITS, splits)]),
+            saved: present([
+                (X, x),
+                (X_SCALE, scale),
+                (X_SCALE_INV, scale_inv),
+                (X_AMAX, amax),
+                row_scales,
+                (SPLITS, splits),
+            ]),
             gradients: present([
                 (X, specs.dx),
                 (WEIGHTS, specs.dw),
@@ -77,10 +93,10 @@ impl Function for GroupedLinear {
         execution: Execution,
     ) -> Option<String> {
         match check(self, inputs, needs) {
-            Ok(Checked { rows, splits, call }) => {
+            Ok(Checked { rows, splits, call, recipe }) => {
                 let host_splits = splits.on_device.is_none();
                 let intended = IntendedCall { target, rows, host_splits, call, execution };
-                self.unsupported_call(intended)
+                self.unsupported_call(intended, recipe.as_ref())
             }
             Err(error) => Some(error.to_string()),
         }
@@ -95,21 +111,39 @@ impl Function for GroupedLinear {
     ) -> Result<()> {
         let Checked { rows, call, .. } = check(self, specs, &Selection::none())?;
         let bias = self.bias().filter(|_| call.bias != BiasMode::Leave);
-        self.weights().check_device("weights", stream)?;
         bias.map_or(Ok(()), |bias| bias.check_device("bias", stream))?;
         let tokens = inputs.optional_tensor(X)?;
+        if let Some(recipe) = inputs.recipe(RECIPE)? {
+            return self.check_quantized(stream, recipe, (rows, call), tokens, output);
+        }
+        self.weights().check_device("weights", stream)?;
         let plan = plan_product(self, Pass::Fprop, rows, call.kernel, stream)?;
         check_placed(&plan, &Placed { tokens, weights: Some(self.weights()), bias, output })
     }
 
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {
-        let options = options(self, inputs, &Selection::none())?;
-        self.forward_product(stream, inputs.tensor(X)?, inputs.splits(SPLITS)?, options, output)
+        self.forward_and_save(stream, inputs, output, &Selection::none()).map(drop)
     }
 
     fn save(&self, inputs: &Inputs, _output: &Tensor, needs: &Selection) -> Result<Saved> {
         let options = options(self, inputs, needs)?;
+        if options.recipe.is_some() {
+            return Err(Error::unsupported(
+                "with a recipe forward makes what backward needs; call Function::forward_and_save",
+            ));
+        }
         Ok(self.keep(inputs.tensor(X)?, inputs.splits(SPLITS)?, options))
+    }
+
+    fn forward_and_save(
+        &self,
+        stream: &Stream,
+        inputs: &Inputs,
+        output: &mut Tensor,
+        needs: &Selection,
+    ) -> Result<Saved> {
+        let options = options(self, inputs, needs)?;
+        self.forward_into(stream, inputs.tensor(X)?, inputs.splits(SPLITS)?, options, output)
     }
 
     fn check_backward(
@@ -146,13 +180,23 @@ impl Function for GroupedLinear {
 
 impl SavedState for Saved {
     fn kept(&self) -> Kept<'_> {
-        Kept { activations: self.activations(), parameters: self.parameters() }
+        Kept { activations: self.activations(), parameters: self.parameters_and_memory() }
     }
 }
 
 /// Those that are there.
 fn present<T, const N: usize>(values: [(&'static str, Option<T>); N]) -> Named<T> {
     values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Data, scale, scale_inv and amax of tokens of which one copy is kept.
+fn parts(tokens: QuantizedSpec) -> [Option<TensorSpec>; 4] {
+    let Some(direction) = tokens.directions().next() else { return [const { None }; 4] };
+    let CopySpec { data, scale_inv, amax } = tokens.copy(direction);
+    let per_group = TensorSpec { shape: vec![tokens.groups], dtype: DType::F32 };
+    let scale = tokens.format.is_whole().then_some(per_group);
+    // Exact numbers have no scales.
+    [Some(data), scale, Some(scale_inv).filter(|own| own.byte_len() > 0), amax]
 }
 
 /// A product of the layer. Its bias has no influence on the kernel.
@@ -208,7 +252,10 @@ fn check(layer: &GroupedLinear, inputs: &InputSpecs, needs: &Selection) -> Resul
     let name = inputs.choice(KERNEL, &KernelChoice::ALL.map(KernelChoice::name))?;
     let kernel = KernelChoice::ALL.into_iter().find(|kernel| kernel.name() == name);
     let kernel = kernel.unwrap_or_default();
-    Ok(Checked { rows, splits, call: CallSpec { bias, needs: layer_needs(needs), kernel } })
+    let recipe = inputs.recipe(RECIPE)?.copied();
+    recipe.map_or(Ok(()), |recipe| recipe.check_layer(&layer.config(), kernel))?;
+    let call = CallSpec { bias, needs: layer_needs(needs), kernel };
+    Ok(Checked { rows, splits, call, recipe })
 }
 
 fn layer_needs(needs: &Selection) -> Needs {
@@ -231,7 +278,7 @@ fn options<'a>(
         BiasMode::Leave => BiasUse::Leave,
         BiasMode::RowScaled => BiasUse::RowScaled(inputs.tensor(BIAS_ROW_SCALES)?),
     };
-    Ok(ForwardOptions { bias, needs, kernel, recipe: None })
+    Ok(ForwardOptions { bias, needs, kernel, recipe: inputs.recipe(RECIPE)? })
 }
 
 fn backward_options<'a>(

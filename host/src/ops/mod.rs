@@ -4,7 +4,8 @@
 //! what is kept have names, so an engine needs to know nothing of the operation.
 //! [`GroupedLinear`](crate::GroupedLinear) is a `Function`, and so is whatever a program adds.
 //! [`Sequential`] runs functions one after the other; a [`FusionRule`] may replace some of them by one
-//! stage.
+//! stage. A layer computes in low precision where a call gives it a recipe
+//! ([`ForwardArguments::recipe`]).
 //!
 //! ```
 //! use grouped_linear::ops::{BackwardArguments, ForwardArguments, Sequential, names};
@@ -74,6 +75,14 @@ pub mod names {
     pub const BIAS_USE: &str = "bias_use";
     /// Which kernel: a name of [`KernelChoice`](crate::KernelChoice), `"auto"` or `"simt"`, say.
     pub const KERNEL: &str = "kernel";
+    /// Low precision, forward and backward: a [`LayerRecipe`](crate::LayerRecipe).
+    pub const RECIPE: &str = "recipe";
+    /// What `x` was multiplied by in each group, where it is kept in FP8 with a scale for each.
+    pub const X_SCALE: &str = "x_scale";
+    /// What the codes of `x` are multiplied by, where it is kept quantized.
+    pub const X_SCALE_INV: &str = "x_scale_inv";
+    /// Largest magnitudes of `x`, where that is kept in NVFP4.
+    pub const X_AMAX: &str = "x_amax";
     /// The weights of a layer.
     pub const WEIGHTS: &str = "weights";
     /// The bias of a layer.

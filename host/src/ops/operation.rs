@@ -36,7 +36,13 @@ pub(super) trait Operation: Debug + Send + Sync {
         output: Option<&Tensor>,
     ) -> Result<()>;
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()>;
-    fn save(&self, inputs: &Inputs, output: &Tensor, needs: &Selection) -> Result<AnySaved>;
+    fn forward_and_save(
+        &self,
+        stream: &Stream,
+        inputs: &Inputs,
+        output: &mut Tensor,
+        needs: &Selection,
+    ) -> Result<AnySaved>;
     fn check_backward(
         &self,
         stream: &Stream,
@@ -110,8 +116,14 @@ impl<F: Function + 'static> Operation for Erased<F> {
         self.0.forward(stream, inputs, output)
     }
 
-    fn save(&self, inputs: &Inputs, output: &Tensor, needs: &Selection) -> Result<AnySaved> {
-        Ok(Box::new(self.0.save(inputs, output, needs)?))
+    fn forward_and_save(
+        &self,
+        stream: &Stream,
+        inputs: &Inputs,
+        output: &mut Tensor,
+        needs: &Selection,
+    ) -> Result<AnySaved> {
+        Ok(Box::new(self.0.forward_and_save(stream, inputs, output, needs)?))
     }
 
     fn check_backward(

@@ -198,9 +198,11 @@ impl Sequential {
         let inputs: Vec<Inputs> = calls.iter_mut().map(|call| take(&mut call.inputs)).collect();
         let Some((_, stage)) = &runner.fused else {
             let (operation, inputs) = (&self.operations[first], &inputs[0]);
-            operation.forward(stream, inputs, &mut output).map_err(at)?;
-            if !specs[first].gradients.is_empty() {
-                let kept = operation.save(inputs, &output, &planned.needs[first]);
+            if specs[first].gradients.is_empty() {
+                operation.forward(stream, inputs, &mut output).map_err(at)?;
+            } else {
+                let needs = &planned.needs[first];
+                let kept = operation.forward_and_save(stream, inputs, &mut output, needs);
                 saved[0] = Some(kept.map_err(at)?);
             }
             return Ok(output);

@@ -2,6 +2,7 @@
 
 use super::named::Named;
 use crate::error::{Error, Result};
+use crate::grouped_linear::{LayerRecipe, RecipeSpec};
 use crate::splits::Splits;
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -15,6 +16,8 @@ pub enum Value {
     Splits(Splits),
     /// One of the choices that the function offers.
     Choice(&'static str),
+    /// Low precision.
+    Recipe(Box<LayerRecipe>),
 }
 
 /// A [`Value`] without memory: what can be inferred and planned from.
@@ -27,6 +30,8 @@ pub enum ValueSpec {
     Splits(SplitsSpec),
     /// One of the choices that the function offers.
     Choice(&'static str),
+    /// Low precision.
+    Recipe(Box<RecipeSpec>),
 }
 
 /// [`Splits`] without the counts.
@@ -62,6 +67,12 @@ impl From<&'static str> for Value {
     }
 }
 
+impl From<LayerRecipe> for Value {
+    fn from(recipe: LayerRecipe) -> Self {
+        Self::Recipe(Box::new(recipe))
+    }
+}
+
 impl From<TensorSpec> for ValueSpec {
     fn from(spec: TensorSpec) -> Self {
         Self::Tensor(spec)
@@ -77,6 +88,7 @@ impl From<&Value> for ValueSpec {
                 on_device: splits.device_tensor().map(Tensor::dtype),
             }),
             Value::Choice(choice) => Self::Choice(choice),
+            Value::Recipe(recipe) => Self::Recipe(Box::new(*recipe.spec())),
         }
     }
 }
@@ -111,6 +123,18 @@ impl Named<Value> {
             None => Err(missing(name, "splits")),
             Some(Value::Splits(splits)) => Ok(splits),
             Some(_) => Err(other_kind(name, "splits")),
+        }
+    }
+
+    /// The recipe of this name, if one was given.
+    ///
+    /// # Errors
+    /// It is no recipe.
+    pub fn recipe(&self, name: &str) -> Result<Option<&LayerRecipe>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Recipe(recipe)) => Ok(Some(recipe)),
+            Some(_) => Err(other_kind(name, "a recipe")),
         }
     }
 
@@ -150,6 +174,18 @@ impl Named<ValueSpec> {
             None => Err(missing(name, "splits")),
             Some(ValueSpec::Splits(splits)) => Ok(*splits),
             Some(_) => Err(other_kind(name, "splits")),
+        }
+    }
+
+    /// The recipe of this name, if one is given.
+    ///
+    /// # Errors
+    /// It is no recipe.
+    pub fn recipe(&self, name: &str) -> Result<Option<&RecipeSpec>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(ValueSpec::Recipe(recipe)) => Ok(Some(recipe)),
+            Some(_) => Err(other_kind(name, "a recipe")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Memory for what a layer's recipe quantizes.
 
 use super::super::Config;
-use super::{BackwardPrecision, LayerRecipe};
+use super::{BackwardPrecision, LayerRecipe, RecipeSpec};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::recipe::Role;
@@ -36,10 +36,10 @@ impl RecipeBuffers {
     /// # Errors
     /// Out of memory.
     pub fn new(stream: &Stream, recipe: &LayerRecipe, rows: usize) -> Result<Self> {
-        let empty =
-            |role| QuantizedTensor::empty(stream, recipe.spec(role, rows, recipe.used(role)));
-        let Config { groups, in_features, out_features, dtype } = recipe.config;
-        let restored = match recipe.backward {
+        let spec = &recipe.spec;
+        let empty = |role| QuantizedTensor::empty(stream, spec.tensor(role, rows, spec.used(role)));
+        let Config { groups, in_features, out_features, dtype } = spec.config;
+        let restored = match spec.backward {
             BackwardPrecision::Dequantized => Some((
                 Tensor::empty(stream, &[rows, in_features], dtype)?,
                 Tensor::empty(stream, &[groups, out_features, in_features], dtype)?,
@@ -47,8 +47,8 @@ impl RecipeBuffers {
             BackwardPrecision::Recipe | BackwardPrecision::High => None,
         };
         let input = empty(Role::Input)?;
-        let weight = recipe.weights.is_none().then(|| empty(Role::Weight)).transpose()?;
-        let grad_output = recipe.in_backward().then(|| empty(Role::GradOutput)).transpose()?;
+        let weight = spec.weights.is_none().then(|| empty(Role::Weight)).transpose()?;
+        let grad_output = spec.in_backward().then(|| empty(Role::GradOutput)).transpose()?;
         Ok(Self { input, weight, grad_output, restored })
     }
 
@@ -70,10 +70,106 @@ impl RecipeBuffers {
         self.restored.as_ref()
     }
 
+    /// What there is room for.
+    pub(super) fn specs(&self) -> BufferSpecs {
+        let spec = |buffer: &Option<QuantizedTensor>| buffer.as_ref().map(QuantizedTensor::spec);
+        let restored = self.restored.as_ref().and_then(|(tokens, weights)| {
+            let &[rows, in_features] = tokens.shape() else { return None };
+            let &[groups, out_features, _] = weights.shape() else { return None };
+            Some((rows, Config { groups, in_features, out_features, dtype: weights.dtype() }))
+        });
+        BufferSpecs {
+            input: self.input.spec(),
+            weight: spec(&self.weight),
+            grad_output: spec(&self.grad_output),
+            restored,
+        }
+    }
+
     pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         let quantized = [&self.input].into_iter().chain(&self.weight).chain(&self.grad_output);
         let restored = self.restored.iter().flat_map(|(tokens, weights)| [tokens, weights]);
         quantized.flat_map(QuantizedTensor::tensors).chain(restored)
+    }
+}
+
+/// [`RecipeBuffers`] without memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct BufferSpecs {
+    input: QuantizedSpec,
+    weight: Option<QuantizedSpec>,
+    grad_output: Option<QuantizedSpec>,
+    /// Token rows, and the layer.
+    restored: Option<(usize, Config)>,
+}
+
+impl BufferSpecs {
+    fn of(&self, role: Role) -> Option<QuantizedSpec> {
+        match role {
+            Role::Input => Some(self.input),
+            Role::Weight => self.weight,
+            Role::GradOutput => self.grad_output,
+        }
+    }
+}
+
+impl RecipeSpec {
+    /// Refuses buffers that lack room for something of a call with so many token rows, and for its
+    /// gradients of tokens and weights.
+    pub(in crate::grouped_linear) fn check_buffers(
+        &self,
+        rows: usize,
+        needs: [bool; 2],
+    ) -> Result<()> {
+        let [tokens, weights] = self.columnwise(needs);
+        self.check_buffer(Role::Input, rows, [true, tokens])?;
+        if self.weights.is_none() {
+            self.check_buffer(Role::Weight, rows, [true, weights])?;
+        }
+        self.check_buffers_of_backward(rows, needs)
+    }
+
+    /// The same of what backward makes.
+    pub(in crate::grouped_linear) fn check_buffers_of_backward(
+        &self,
+        rows: usize,
+        [dx, dw]: [bool; 2],
+    ) -> Result<()> {
+        let Some(buffers) = self.buffers.filter(|_| dx || dw) else { return Ok(()) };
+        if self.in_backward() {
+            self.check_buffer(Role::GradOutput, rows, [dx, dw])?;
+        }
+        if !self.dequantizes() {
+            return Ok(());
+        }
+        let what = "the restored tokens and weights";
+        let Some((made, config)) = buffers.restored else { return Err(no_room(what)) };
+        check_rows(made, rows)?;
+        if config == self.config { Ok(()) } else { Err(no_room(what)) }
+    }
+
+    /// Refuses buffers without room for a tensor with these copies.
+    fn check_buffer(
+        &self,
+        role: Role,
+        rows: usize,
+        [rowwise, columnwise]: [bool; 2],
+    ) -> Result<()> {
+        let Some(buffers) = &self.buffers else { return Ok(()) };
+        let want = self.tensor(role, rows, [rowwise, columnwise]);
+        let wanted = [(Direction::Rowwise, rowwise), (Direction::Columnwise, columnwise)];
+        let has_all = |buffer: &QuantizedSpec| {
+            wanted.iter().all(|&(direction, wanted)| !wanted || buffer.has(direction))
+        };
+        let name = match role {
+            Role::Input => "the tokens",
+            Role::Weight => "the weights",
+            Role::GradOutput => "the output gradients",
+        };
+        let Some(buffer) = buffers.of(role).filter(has_all) else {
+            return Err(no_room(&format!("all copies of {name}")));
+        };
+        check_room(name, buffer, want)
     }
 }
 
@@ -88,77 +184,22 @@ impl LayerRecipe {
     ) -> Result<QuantizedTensor> {
         match self.room(role, rows, copies)? {
             Some(room) => Ok(room),
-            None => QuantizedTensor::empty(stream, self.spec(role, rows, copies)),
+            None => QuantizedTensor::empty(stream, self.spec.tensor(role, rows, copies)),
         }
-    }
-
-    /// Refuses buffers that lack room for something of a call with so many token rows, and for its
-    /// gradients of tokens and weights.
-    pub(in crate::grouped_linear) fn check_buffers(
-        &self,
-        rows: usize,
-        [dx, dw]: [bool; 2],
-    ) -> Result<()> {
-        let columnwise = |kept| kept == Some(Direction::Columnwise);
-        self.room(Role::Input, rows, [true, dw && columnwise(self.kept_tokens())])?;
-        if self.weights.is_none() {
-            self.room(Role::Weight, rows, [true, dx && columnwise(self.kept_weights())])?;
-        }
-        self.check_buffers_of_backward(rows, [dx, dw])
-    }
-
-    /// The same of what backward makes.
-    pub(in crate::grouped_linear) fn check_buffers_of_backward(
-        &self,
-        rows: usize,
-        [dx, dw]: [bool; 2],
-    ) -> Result<()> {
-        let Some(buffers) = self.buffers.as_ref().filter(|_| dx || dw) else { return Ok(()) };
-        if self.in_backward() {
-            self.room(Role::GradOutput, rows, [dx, dw])?;
-        }
-        if !self.dequantizes() {
-            return Ok(());
-        }
-        let Some((tokens, weights)) = buffers.restored() else {
-            return Err(no_room("the restored tokens and weights"));
-        };
-        let Config { groups, in_features, out_features, dtype } = self.config;
-        check_rows(tokens.shape()[0], rows)?;
-        let fits = tokens.shape()[1] == in_features
-            && weights.shape() == [groups, out_features, in_features]
-            && [tokens, weights].iter().all(|own| own.dtype() == dtype);
-        if fits { Ok(()) } else { Err(no_room("the restored tokens and weights")) }
     }
 
     /// The buffers' memory for a tensor with these copies, if there are buffers.
-    pub(in crate::grouped_linear) fn room(
-        &self,
-        role: Role,
-        rows: usize,
-        [rowwise, columnwise]: [bool; 2],
-    ) -> Result<Option<QuantizedTensor>> {
-        let Some(buffers) = &self.buffers else { return Ok(None) };
-        let want = self.spec(role, rows, [rowwise, columnwise]);
-        let wanted = [(Direction::Rowwise, rowwise), (Direction::Columnwise, columnwise)];
-        let has_all = |buffer: &&QuantizedTensor| {
-            wanted.iter().all(|&(direction, wanted)| !wanted || buffer.spec().has(direction))
+    fn room(&self, role: Role, rows: usize, copies: [bool; 2]) -> Result<Option<QuantizedTensor>> {
+        self.spec.check_buffer(role, rows, copies)?;
+        let Some(buffer) = self.buffers.as_ref().and_then(|buffers| buffers.of(role)) else {
+            return Ok(None);
         };
-        let name = match role {
-            Role::Input => "the tokens",
-            Role::Weight => "the weights",
-            Role::GradOutput => "the output gradients",
-        };
-        let Some(buffer) = buffers.of(role).filter(has_all) else {
-            return Err(no_room(&format!("all copies of {name}")));
-        };
-        check_room(name, buffer.spec(), want)?;
-        let room = match (rowwise, columnwise) {
-            (true, true) => buffer.clone(),
-            (true, false) => buffer.only(Direction::Rowwise)?,
-            (false, _) => buffer.only(Direction::Columnwise)?,
-        };
-        Ok(Some(room))
+        match copies {
+            [true, true] => Ok(buffer.clone()),
+            [true, false] => buffer.only(Direction::Rowwise),
+            [false, _] => buffer.only(Direction::Columnwise),
+        }
+        .map(Some)
     }
 }
 

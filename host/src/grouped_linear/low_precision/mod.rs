@@ -3,21 +3,23 @@
 mod buffers;
 mod prepare;
 mod problems;
+mod spec;
 mod states;
 mod tensors;
 
 pub use self::buffers::RecipeBuffers;
 pub use self::prepare::QuantizeWeights;
 pub(super) use self::problems::NO_BUFFERS_IN_GRAPH;
+pub use self::spec::RecipeSpec;
 pub use self::states::DelayedStates;
 use super::Config;
 use super::delayed_state::DelayedState;
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{HistoryOperands, KernelChoice, Plan, micro_form};
-use crate::recipe::{Format, Recipe, Role, Scope};
-use crate::tensor::{Direction, Form, QuantizedSpec, QuantizedTensor, Tensor, check_experts};
+use crate::plan::{HistoryOperands, micro_form};
+use crate::recipe::{Recipe, Role, Scope};
+use crate::tensor::{Form, QuantizedSpec, QuantizedTensor, Tensor, check_experts};
 
 /// What forward keeps of the tokens, for the gradient of the weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,15 +72,11 @@ pub enum BackwardPrecision {
 /// ```
 #[derive(Clone, Debug)]
 pub struct LayerRecipe {
-    recipe: Recipe,
-    config: Config,
+    spec: RecipeSpec,
     delayed: Option<DelayedStates>,
     random: Option<RandomState>,
-    form: Form,
     weights: Option<QuantizedTensor>,
     buffers: Option<RecipeBuffers>,
-    save: SavePolicy,
-    backward: BackwardPrecision,
 }
 
 impl LayerRecipe {
@@ -104,15 +102,13 @@ impl LayerRecipe {
             _ => BackwardPrecision::default(),
         };
         let save = SavePolicy::default();
-        let (weights, buffers) = (None, None);
         let target = stream.device().target();
         let features = [config.in_features, config.out_features];
         let form = target.kernels().map_or(Form::Exact, |own| micro_form(own, features));
-        let own = Self { recipe, config, delayed, random, form, weights, buffers, save, backward };
-        own.problems(1, (true, true), config.dtype, KernelChoice::Auto)
-            .into_iter()
-            .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
-        Ok(own)
+        let (weights, buffers) = (None, None);
+        let spec = RecipeSpec { recipe, config, form, save, backward, weights, buffers };
+        spec.check_target(target)?;
+        Ok(Self { spec, delayed, random, weights: None, buffers: None })
     }
 
     /// The same recipe with tensors of MXFP8 or NVFP4 stored in another form. Without it they are in
@@ -125,16 +121,14 @@ impl LayerRecipe {
     /// # Errors
     /// A form that the products of the stream's device do not take.
     pub fn with_form(self, stream: &Stream, form: Form) -> Result<Self> {
-        let (own, target) = (Self { form, ..self }, stream.device().target());
-        own.problems(1, (true, true), own.config.dtype, KernelChoice::Auto)
-            .into_iter()
-            .try_for_each(|problem| Plan::new(problem, target).map(drop))?;
-        Ok(own)
+        let spec = RecipeSpec { form, ..self.spec };
+        spec.check_target(stream.device().target())?;
+        Ok(Self { spec, ..self })
     }
 
     /// How tensors of MXFP8 or NVFP4 are stored.
     pub fn form(&self) -> Form {
-        self.form
+        self.spec.form
     }
 
     /// The same recipe with weights that are quantized already, by a [`WeightCache`](super::WeightCache)
@@ -150,7 +144,8 @@ impl LayerRecipe {
     /// They are not those of such a layer.
     pub fn with_weights(self, weights: QuantizedTensor) -> Result<Self> {
         self.check_weights_fit(weights.spec())?;
-        Ok(Self { weights: Some(weights), ..self })
+        let spec = RecipeSpec { weights: Some(weights.spec()), ..self.spec };
+        Ok(Self { spec, weights: Some(weights), ..self })
     }
 
     /// As [`LayerRecipe::with_weights`], of discrete weights: a quantized tensor of one group for each
@@ -207,7 +202,7 @@ impl LayerRecipe {
 
     /// Refuses quantized weights of another layer or recipe.
     fn check_weights_fit(&self, got: QuantizedSpec) -> Result<()> {
-        let want = self.spec(Role::Weight, 0, [true, true]);
+        let want = self.spec.tensor(Role::Weight, 0, [true, true]);
         if (got.groups, got.source, got.format) == (want.groups, want.source, want.format) {
             return Ok(());
         }
@@ -218,7 +213,8 @@ impl LayerRecipe {
     /// the precision of backward and the given weights, so they are made last; those that do not fit are
     /// refused by forward.
     pub fn with_buffers(self, buffers: RecipeBuffers) -> Self {
-        Self { buffers: Some(buffers), ..self }
+        let spec = RecipeSpec { buffers: Some(buffers.specs()), ..self.spec };
+        Self { spec, buffers: Some(buffers), ..self }
     }
 
     /// What forward keeps of the tokens.
@@ -232,10 +228,10 @@ impl LayerRecipe {
                  moved on; keep the quantized copy (SavePolicy::Quantized)",
             ));
         }
-        if save == SavePolicy::Original && self.backward == BackwardPrecision::Dequantized {
+        if save == SavePolicy::Original && self.spec.backward == BackwardPrecision::Dequantized {
             return Err(original_and_dequantized());
         }
-        Ok(Self { save, ..self })
+        Ok(Self { spec: RecipeSpec { save, ..self.spec }, ..self })
     }
 
     /// In which precision backward computes.
@@ -244,17 +240,17 @@ impl LayerRecipe {
     /// That of the recipe, where tokens have a scale for each row; restored tokens, where they are
     /// kept as they are.
     pub fn with_backward(self, backward: BackwardPrecision) -> Result<Self> {
-        let rows_scaled = matches!(self.recipe, Recipe::Nvfp4(nvfp4) if nvfp4.input == Scope::Row);
+        let rows_scaled = matches!(self.spec.recipe, Recipe::Nvfp4(own) if own.input == Scope::Row);
         if rows_scaled && backward == BackwardPrecision::Recipe {
             return Err(Error::unsupported(
                 "tokens with a scale for each row have no copy that the gradient of the weights could \
                  read; compute backward in high precision (BackwardPrecision::High)",
             ));
         }
-        if self.save == SavePolicy::Original && backward == BackwardPrecision::Dequantized {
+        if self.spec.save == SavePolicy::Original && backward == BackwardPrecision::Dequantized {
             return Err(original_and_dequantized());
         }
-        Ok(Self { backward, ..self })
+        Ok(Self { spec: RecipeSpec { backward, ..self.spec }, ..self })
     }
 
     /// Random numbers from another state than the recipe's own, say that of a checkpoint.
@@ -278,7 +274,12 @@ impl LayerRecipe {
 
     /// The recipe.
     pub fn recipe(&self) -> &Recipe {
-        &self.recipe
+        &self.spec.recipe
+    }
+
+    /// What of it is inferred and planned from.
+    pub fn spec(&self) -> &RecipeSpec {
+        &self.spec
     }
 
     /// What delayed scaling remembers.
@@ -338,59 +339,18 @@ impl LayerRecipe {
         DelayedState::update_all(stream, states.flat_map(DelayedStates::each), skip)
     }
 
-    /// What forward keeps of the tokens.
-    pub(super) fn save(&self) -> SavePolicy {
-        self.save
-    }
-
-    /// In which precision backward computes.
-    pub(super) fn backward(&self) -> BackwardPrecision {
-        self.backward
-    }
-
-    /// Whether backward multiplies quantized tensors.
-    pub(super) fn in_backward(&self) -> bool {
-        self.backward == BackwardPrecision::Recipe
-    }
-
-    /// Whether backward restores what forward quantized.
-    pub(super) fn dequantizes(&self) -> bool {
-        self.backward == BackwardPrecision::Dequantized
-    }
-
-    /// The copy of the tokens that is kept for backward.
-    pub(super) fn kept_tokens(&self) -> Option<Direction> {
-        match (self.backward, self.save) {
-            (BackwardPrecision::Recipe, SavePolicy::Quantized) => Some(Direction::Columnwise),
-            (BackwardPrecision::Dequantized, _) => Some(Direction::Rowwise),
-            _ => None,
-        }
-    }
-
-    /// The copy of the weights that is kept for backward.
-    pub(super) fn kept_weights(&self) -> Option<Direction> {
-        match self.backward {
-            BackwardPrecision::Recipe => Some(Direction::Columnwise),
-            BackwardPrecision::Dequantized => Some(Direction::Rowwise),
-            BackwardPrecision::High => None,
-        }
-    }
-
-    /// The copies of a tensor that forward and backward read.
-    fn used(&self, role: Role) -> [bool; 2] {
-        let scales_rows =
-            matches!(self.recipe.format(role), Format::Nvfp4(own) if own.scope == Scope::Row);
-        [true, self.in_backward() && !scales_rows]
-    }
-
-    /// Whether it has memory for what it quantizes.
-    pub(super) fn has_buffers(&self) -> bool {
-        self.buffers.is_some()
-    }
-
     /// The memory that a call uses over and over, for comparison.
-    pub(super) fn memory(&self) -> Vec<&Tensor> {
-        let buffers = self.buffers.iter().flat_map(RecipeBuffers::tensors);
+    pub(crate) fn memory(&self) -> Vec<&Tensor> {
+        self.memory_but_buffers().into_iter().chain(self.buffer_memory()).collect()
+    }
+
+    /// That of its buffers.
+    pub(crate) fn buffer_memory(&self) -> impl Iterator<Item = &Tensor> {
+        self.buffers.iter().flat_map(RecipeBuffers::tensors)
+    }
+
+    /// The rest: given weights, and states.
+    pub(crate) fn memory_but_buffers(&self) -> Vec<&Tensor> {
         let delayed =
             self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
         let delayed = delayed.map(DelayedState::operands).flat_map(|own| {
@@ -399,7 +359,7 @@ impl LayerRecipe {
         });
         let weights = self.weights.iter().flat_map(QuantizedTensor::tensors);
         let random = self.random.iter().map(RandomState::tensor);
-        weights.chain(buffers).chain(delayed).chain(random).collect()
+        weights.chain(delayed).chain(random).collect()
     }
 }
 

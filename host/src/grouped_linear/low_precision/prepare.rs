@@ -5,7 +5,7 @@ use super::super::weight_cache::Prepare;
 use super::LayerRecipe;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Plan, QuantizeProblem, ScaleSource};
+use crate::plan::{Plan, QuantizeProblem};
 use crate::recipe::Role;
 use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
@@ -52,14 +52,11 @@ impl Prepare for QuantizeWeights {
     type Prepared = QuantizedTensor;
 
     fn allocate(&self, stream: &Stream) -> Result<QuantizedTensor> {
-        let destination = self.recipe.spec(Role::Weight, 0, [true, true]);
-        let four_over_six = self.recipe.recipe.four_over_six(Role::Weight);
+        let destination = self.recipe.spec.tensor(Role::Weight, 0, [true, true]);
+        let four_over_six = self.recipe.recipe().four_over_six(Role::Weight);
         let four_over_six = four_over_six.map(|choice| choice.error);
         let plain = QuantizeProblem::new(destination, self.master);
-        let scales = match self.recipe.delayed {
-            Some(_) => ScaleSource::Given,
-            None => ScaleSource::Own,
-        };
+        let scales = self.recipe.spec.scale_source();
         let problem = QuantizeProblem { four_over_six, scales, ..plain };
         Plan::new(problem.into(), stream.device().target())?;
         QuantizedTensor::empty(stream, destination)

@@ -1,10 +1,10 @@
 //! What forward and backward compute in low precision, as problems of a plan.
 
 use super::super::Config;
-use super::LayerRecipe;
+use super::RecipeSpec;
 use crate::error::{Error, Result};
 use crate::plan::{
-    BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Problem, QuantizeProblem, ScaleSource,
+    BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Problem, QuantizeProblem,
     ScaledGemmProblem, Target,
 };
 use crate::recipe::{Format, Role};
@@ -14,9 +14,9 @@ use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
 pub(in crate::grouped_linear) const NO_BUFFERS_IN_GRAPH: &str = "a recipe's tensors would be new, and nothing can be allocated in a graph; give it memory with \
      LayerRecipe::with_buffers";
 
-impl LayerRecipe {
+impl RecipeSpec {
     /// Shape and format of what the layer quantizes; `[rowwise, columnwise]`.
-    pub(in crate::grouped_linear) fn spec(
+    pub(in crate::grouped_linear) fn tensor(
         &self,
         role: Role,
         rows: usize,
@@ -77,13 +77,10 @@ impl LayerRecipe {
         rows: usize,
         copies: [bool; 2],
     ) -> Problem {
-        let scales = match self.delayed {
-            Some(_) => ScaleSource::Given,
-            None => ScaleSource::Own,
-        };
+        let scales = self.scale_source();
         let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
         let stochastic = self.recipe.is_stochastic(role);
-        let plain = QuantizeProblem::new(self.spec(role, rows, copies), self.config.dtype);
+        let plain = QuantizeProblem::new(self.tensor(role, rows, copies), self.config.dtype);
         QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
     }
 
@@ -109,7 +106,7 @@ impl LayerRecipe {
         ];
         if self.dequantizes() {
             let restore = |role| -> Problem {
-                let source = self.spec(role, rows, [true, false]);
+                let source = self.tensor(role, rows, [true, false]);
                 let (direction, output) = (Direction::Rowwise, input);
                 DequantizeProblem { source, direction, output, exact: false }.into()
             };
@@ -122,6 +119,12 @@ impl LayerRecipe {
         problems.extend(dx.then(|| product(Pass::Dgrad)));
         problems.extend(dw.then(|| product(Pass::Wgrad)));
         problems
+    }
+
+    /// Refuses targets that cannot quantize or multiply what a layer has in low precision.
+    pub(super) fn check_target(&self, target: Target) -> Result<()> {
+        let problems = self.problems(1, (true, true), self.config.dtype, KernelChoice::Auto);
+        problems.into_iter().try_for_each(|problem| Plan::new(problem, target).map(drop))
     }
 
     /// Why a layer cannot follow the recipe on `target`.
@@ -148,11 +151,7 @@ impl LayerRecipe {
     }
 
     /// Refuses layers and calls that the recipe was not made for.
-    pub(in crate::grouped_linear) fn check_layer(
-        &self,
-        config: &Config,
-        kernel: KernelChoice,
-    ) -> Result<()> {
+    pub(crate) fn check_layer(&self, config: &Config, kernel: KernelChoice) -> Result<()> {
         if self.config != *config {
             return Err(Error::invalid(format!(
                 "the recipe was made for a layer of {:?}, this one is {config:?}",

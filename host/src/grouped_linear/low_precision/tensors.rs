@@ -6,13 +6,11 @@ use super::super::quantized::{QuantizeArgs, QuantizeSource, quantize};
 use super::{LayerRecipe, RecipeBuffers};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Target, check_form};
+use crate::plan::{Plan, Target};
 use crate::quantize::check_source;
 use crate::recipe::Role;
 use crate::splits::Splits;
-use crate::tensor::{
-    Direction, GroupedTensor, QuantizedSpec, QuantizedTensor, Tensor, missing_copy,
-};
+use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
 
 impl LayerRecipe {
     /// Quantizes tokens or output gradients; those of a bias may be summed on the way.
@@ -22,9 +20,10 @@ impl LayerRecipe {
         source: QuantizeSource<'a>,
     ) -> QuantizeArgs<'a> {
         let delayed = self.delayed.as_ref().map(|states| states.of(role));
-        let scale = self.recipe.scale_rule();
-        let four_over_six = self.recipe.four_over_six(role).map(|choice| choice.error);
-        let random = self.random.as_ref().filter(|_| self.recipe.is_stochastic(role));
+        let recipe = self.recipe();
+        let scale = recipe.scale_rule();
+        let four_over_six = recipe.four_over_six(role).map(|choice| choice.error);
+        let random = self.random.as_ref().filter(|_| recipe.is_stochastic(role));
         QuantizeArgs { scale, delayed, four_over_six, random, ..QuantizeArgs::new(source) }
     }
 
@@ -65,8 +64,8 @@ impl LayerRecipe {
         target: Target,
     ) -> Result<()> {
         let got = x.spec();
-        let columnwise = dw && self.kept_tokens() == Some(Direction::Columnwise);
-        let want = self.spec(Role::Input, got.source.rows(), [true, columnwise]);
+        let columnwise = dw && self.spec.kept_tokens() == Some(Direction::Columnwise);
+        let want = self.spec.tensor(Role::Input, got.source.rows(), [true, columnwise]);
         if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
             return Err(Error::invalid(format!(
                 "x: {:?} in {} groups of {} were given, {:?} in {} groups of {} are needed",
@@ -74,9 +73,9 @@ impl LayerRecipe {
             )));
         }
         for direction in want.directions() {
-            self.check_operand("x", got, direction, target)?;
+            self.spec.check_operand("x", got, direction, target)?;
         }
-        if dw && self.kept_tokens().is_none() {
+        if dw && self.spec.kept_tokens().is_none() {
             return Err(Error::unsupported(
                 "x: quantized tokens were given, and backward needs them as they were; keep the \
                  quantized copy (SavePolicy::Quantized), restore it (BackwardPrecision::Dequantized), \
@@ -97,15 +96,12 @@ impl LayerRecipe {
         let target = stream.device().target();
         let Some(weights) = &self.weights else {
             own.check_device("weights", stream)?;
-            let plan = Plan::new(self.quantization(Role::Weight, 0, [true, columnwise]), target)?;
+            let plan =
+                Plan::new(self.spec.quantization(Role::Weight, 0, [true, columnwise]), target)?;
             return check_source(&plan, own.tensors());
         };
         weights.check_device("weights", stream)?;
-        let needed = [Some(Direction::Rowwise), columnwise.then_some(Direction::Columnwise)];
-        for direction in needed.into_iter().flatten() {
-            self.check_operand("weights", weights.spec(), direction, target)?;
-        }
-        Ok(())
+        self.spec.check_given_weights(columnwise, target)
     }
 
     /// Restores the tokens that forward kept.
@@ -115,7 +111,7 @@ impl LayerRecipe {
         x: &QuantizedTensor,
         splits: &Splits,
     ) -> Result<Tensor> {
-        let Config { in_features, dtype, .. } = self.config;
+        let Config { in_features, dtype, .. } = self.spec.config;
         let mut restored = match self.buffers.as_ref().and_then(RecipeBuffers::restored) {
             Some((tokens, _)) => tokens.clone(),
             None => Tensor::empty(stream, &[x.spec().source.rows(), in_features], dtype)?,
@@ -131,7 +127,7 @@ impl LayerRecipe {
         stream: &Stream,
         weights: &QuantizedTensor,
     ) -> Result<GroupedTensor> {
-        let Config { groups, in_features, out_features, dtype } = self.config;
+        let Config { groups, in_features, out_features, dtype } = self.spec.config;
         let restored = match self.buffers.as_ref().and_then(RecipeBuffers::restored) {
             Some((_, weights)) => weights.clone(),
             None => Tensor::empty(stream, &[groups, out_features, in_features], dtype)?,
@@ -139,22 +135,5 @@ impl LayerRecipe {
         let mut restored = GroupedTensor::packed(restored)?;
         dequantize(stream, weights, Direction::Rowwise, DequantizeSink::Weights(&mut restored))?;
         Ok(restored)
-    }
-
-    /// Refuses an operand without the copy that a product reads, or in a form that it cannot read.
-    fn check_operand(
-        &self,
-        name: &'static str,
-        spec: QuantizedSpec,
-        direction: Direction,
-        target: Target,
-    ) -> Result<()> {
-        let Some(form) = spec.form(direction) else {
-            return Err(missing_copy(name, direction));
-        };
-        if target.gpu.is_none() || !spec.format.is_micro() {
-            return Ok(());
-        }
-        check_form(name, spec.format, form, self.form())
     }
 }
