@@ -4,11 +4,13 @@
 use grouped_linear::functional::{
     DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, quantize,
 };
-use grouped_linear::recipe::{Blocks, CurrentScaling, Format, Nvfp4Scaling, Recipe, Role, Scope};
+use grouped_linear::recipe::{
+    BlockScaling, Blocks, CurrentScaling, Format, Nvfp4Scaling, Recipe, Role, Scope,
+};
 use grouped_linear::{
     BackwardPrecision, BiasUse, DType, Direction, Form, ForwardOptions, GroupedLinear,
-    GroupedTensor, LayerRecipe, Needs, QuantizedSpec, QuantizedTensor, RecipeBuffers, Result,
-    SavePolicy, SourceShape, Stream, Tensor,
+    GroupedTensor, LayerRecipe, Needs, QuantizedCopy, QuantizedSpec, QuantizedTensor,
+    RecipeBuffers, Result, SavePolicy, SourceShape, Stream, Tensor,
 };
 
 use crate::engines::Test;
@@ -19,6 +21,7 @@ use crate::recipes::{
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes: backward on restored operands", |e, s| dequantized(s).expect(e)),
+    ("recipes: scales of squares may start anywhere", |e, s| late_scales(s).expect(e)),
     ("recipes: tokens quantized beforehand", |e, s| prequantized(s).expect(e)),
     ("recipes: tokens quantized beforehand, without backward", |e, s| inference(s).expect(e)),
     ("recipes: forms of small blocks", |e, s| forms(s).expect(e)),
@@ -83,12 +86,68 @@ fn dequantized(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
+/// Products, and what restores their operands for backward, take the scales of squares one by one.
+fn late_scales(stream: &Stream) -> Result<()> {
+    let model = Model::new(stream, DType::Bf16, 15)?;
+    let weights = BlockScaling::default();
+    let tokens = BlockScaling { weight: Blocks::Vector, input: Blocks::Square, ..weights };
+    for (name, recipe) in [("square weights", weights), ("square tokens", tokens)] {
+        let own = model.recipe(stream, Recipe::Block(recipe))?;
+        let own = own.with_backward(BackwardPrecision::Dequantized)?;
+        let (x, w) = quantized_operands(stream, &model, &own)?;
+        let step = |x: &QuantizedTensor, w: QuantizedTensor| -> Result<[Vec<f32>; 3]> {
+            let own = own.clone().with_weights(w)?;
+            let options = ForwardOptions { recipe: Some(&own), ..ForwardOptions::default() };
+            let (y, saved) = model.layer.forward_prequantized(stream, x, &model.splits, options)?;
+            let grads = model.layer.backward(stream, saved, &model.dy)?;
+            let [y, dx] = [y, grads.dx].map(|tensor| tensor.to_f32(stream));
+            Ok([y?[..LIVE * N].to_vec(), dx?[..LIVE * K].to_vec(), read(stream, &grads.dw)?])
+        };
+        let want = step(&x, w.clone())?;
+        let got = match name {
+            "square weights" => step(&x, with_late_scales(stream, &w)?)?,
+            _ => step(&with_late_scales(stream, &x)?, w)?,
+        };
+        for ((got, want), what) in got.iter().zip(&want).zip(NAMES) {
+            same(format!("{name}: {what}"), got, want);
+        }
+    }
+    Ok(())
+}
+
+/// The same rowwise copy with scales that start one element late.
+fn with_late_scales(stream: &Stream, own: &QuantizedTensor) -> Result<QuantizedTensor> {
+    let QuantizedCopy { data, scale_inv, amax } =
+        own.copy(Direction::Rowwise).expect("rowwise").clone();
+    let arena = Tensor::zeros(stream, &[scale_inv.len() + 1], scale_inv.dtype())?;
+    let mut late = arena.narrow(1, scale_inv.len())?.reshape(scale_inv.shape())?;
+    late.copy_from(stream, &scale_inv)?;
+    let copy = QuantizedCopy { data, scale_inv: late, amax };
+    QuantizedTensor::from_copies(stream, own.spec(), Some(copy), None)
+}
+
 /// Tokens and weights, quantized by the recipe and restored in the layer's type.
 fn restored_operands(
     stream: &Stream,
     model: &Model,
     own: &LayerRecipe,
 ) -> Result<(Tensor, GroupedTensor)> {
+    let (tokens, weights) = quantized_operands(stream, model, own)?;
+    let mut x = Tensor::zeros(stream, &[ROWS, K], model.config.dtype)?;
+    let sink = DequantizeSink::Tokens(&mut x, &model.splits);
+    dequantize(stream, &tokens, Direction::Rowwise, sink)?;
+    let w = Tensor::zeros(stream, &[GROUPS, N, K], model.config.dtype)?;
+    let mut w = GroupedTensor::packed(w)?;
+    dequantize(stream, &weights, Direction::Rowwise, DequantizeSink::Weights(&mut w))?;
+    Ok((x, w))
+}
+
+/// Tokens and weights, quantized by the recipe, rowwise and in codes.
+fn quantized_operands(
+    stream: &Stream,
+    model: &Model,
+    own: &LayerRecipe,
+) -> Result<(QuantizedTensor, QuantizedTensor)> {
     let recipe = own.recipe();
     let delayed = own.delayed();
     let spec = |role, source| QuantizedSpec {
@@ -112,13 +171,7 @@ fn restored_operands(
     let mut weights = QuantizedTensor::empty(stream, weights)?;
     let source = QuantizeSource::Weights(model.layer.weights());
     quantize(stream, args(Role::Weight, delayed.map(|own| &own.weight), source), &mut weights)?;
-    let mut x = Tensor::zeros(stream, &[ROWS, K], model.config.dtype)?;
-    let sink = DequantizeSink::Tokens(&mut x, &model.splits);
-    dequantize(stream, &tokens, Direction::Rowwise, sink)?;
-    let w = Tensor::zeros(stream, &[GROUPS, N, K], model.config.dtype)?;
-    let mut w = GroupedTensor::packed(w)?;
-    dequantize(stream, &weights, Direction::Rowwise, DequantizeSink::Weights(&mut w))?;
-    Ok((x, w))
+    Ok((tokens, weights))
 }
 
 /// The tokens as the recipe has them, in these copies.

@@ -250,6 +250,8 @@ impl GroupedLinear {
         };
         let b = recipe.given_weights();
         scaled::check_placed(&plan, &scaled::Placed { a, b, bias })?;
+        let kept = a.filter(|_| needs.dw).into_iter().chain(b.filter(|_| needs.dx));
+        recipe.check_restorable(stream.device().target(), kept)?;
         let open = |role, columnwise| recipe.open(stream, role, rows, [true, columnwise]);
         let mut x = a.cloned().map_or_else(|| open(Role::Input, columnwise[0]), Ok)?;
         let mut weights = b.cloned().map_or_else(|| open(Role::Weight, columnwise[1]), Ok)?;

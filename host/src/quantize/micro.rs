@@ -164,7 +164,7 @@ fn prepare_amax(
     launches.push(row, scales.groups.grid, bytes_of(&args))
 }
 
-/// Adds the kernel that restores a copy, or makes exact numbers of it.
+/// Adds the kernel that restores a copy, or makes exact numbers of it; where they lie has been checked.
 pub(crate) fn prepare_dequantize(
     plan: &Plan,
     launch: &LaunchPlan,
@@ -176,7 +176,6 @@ pub(crate) fn prepare_dequantize(
         return Err(mismatch());
     };
     let Some(kernel) = &launch.kernel else { return Ok(()) };
-    check_aligned(operands.destination.tensors().iter().chain(wide_parts(operands.copy)))?;
     let (destination, destination_array) = match operands.destination {
         GroupedOperand::Rows(tensor) => (address(tensor), 0),
         GroupedOperand::Groups(grouped) => grouped.addresses(),
@@ -256,7 +255,7 @@ fn copies(operands: &QuantizeOperands<'_>) -> [MxCopy; 2] {
 
 /// What the kernels load and store 16 bytes at once: all but magnitudes, which they take one by one,
 /// and of which every expert of packed weights has one.
-fn wide_parts(copy: &QuantizedCopy) -> [&Tensor; 2] {
+pub(super) fn wide_parts(copy: &QuantizedCopy) -> [&Tensor; 2] {
     [&copy.data, &copy.scale_inv]
 }
 

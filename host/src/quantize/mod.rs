@@ -281,13 +281,11 @@ pub(crate) fn prepare_dequantize(
         return Err(mismatch());
     };
     let Some(kernel) = &launch.kernel else { return Ok(()) };
+    check_aligned(operands.destination.tensors().iter())?;
+    check_restored(plan, operands.copy)?;
     let Format::Fp8 { blocks, .. } = problem.source.format else {
         return micro::prepare_dequantize(plan, launch, operands, table, launches);
     };
-    let whole = blocks == Blocks::Tensor;
-    let scales = (!whole).then_some(&operands.copy.scale_inv);
-    let parts = operands.destination.tensors().iter().chain([&operands.copy.data]).chain(scales);
-    check_aligned(parts)?;
     let (destination, destination_array) = match operands.destination {
         GroupedOperand::Rows(tensor) => (tensor.address().unwrap_or(0), 0),
         GroupedOperand::Groups(grouped) => grouped.addresses(),
@@ -347,6 +345,23 @@ pub(crate) fn check_source(plan: &Plan, source: &[Tensor]) -> Result<()> {
         Some(_) => check_aligned(source.iter()),
         None => Ok(()),
     }
+}
+
+/// Refuses a copy that starts where the plan's kernel, which restores it, cannot read, as its launch
+/// would.
+pub(crate) fn check_restored(plan: &Plan, copy: &QuantizedCopy) -> Result<()> {
+    let Problem::Dequantize(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    if plan.launch.and_then(|launch| launch.kernel).is_none() {
+        return Ok(());
+    }
+    let Format::Fp8 { blocks, .. } = problem.source.format else {
+        return check_aligned(micro::wide_parts(copy).into_iter());
+    };
+    // Four scales at once where each column of a transposed tile has its own, elsewhere one by one.
+    let wide = blocks == Blocks::Vector && problem.direction == Direction::Columnwise;
+    check_aligned([&copy.data].into_iter().chain(wide.then_some(&copy.scale_inv)))
 }
 
 /// The kernels load and store 16 bytes at once.

@@ -1,6 +1,7 @@
 //! What would be refused half-way, when tokens or gradients have been quantized already: nothing of
 //! the caller's may have changed, neither outputs nor histories nor random states.
 
+use grouped_linear::functional::{DequantizeSink, dequantize};
 use grouped_linear::recipe::{Mxfp8Scaling, Nvfp4Scaling, Recipe};
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, Config, DType, DelayedState, DeviceKind, Direction,
@@ -10,7 +11,7 @@ use grouped_linear::{
 };
 
 use super::layers::delayed;
-use super::{BOTH, CONFIG, E4M3, K, N, grouped, tokens, weights};
+use super::{BOTH, CONFIG, E4M3, K, N, SQUARES, VECTORS, grouped, tokens, weights};
 use crate::fitting::{GROUPS, ROWS};
 use crate::other_device;
 
@@ -77,12 +78,23 @@ pub(super) fn with_late(
     own: &QuantizedTensor,
     direction: Direction,
 ) -> Result<QuantizedTensor> {
+    with_late_part(stream, own, direction, |copy| &mut copy.data)
+}
+
+/// The same tensor with a part of one copy an element late.
+fn with_late_part(
+    stream: &Stream,
+    own: &QuantizedTensor,
+    direction: Direction,
+    part: fn(&mut QuantizedCopy) -> &mut Tensor,
+) -> Result<QuantizedTensor> {
     let copy = |each| -> Result<QuantizedCopy> {
         let mut copy = own.copy(each).expect("both copies").clone();
         if each == direction {
-            let (shape, count) = (copy.data.shape().to_vec(), copy.data.len());
-            let arena = Tensor::zeros(stream, &[count + 1], copy.data.dtype())?;
-            copy.data = arena.narrow(1, count)?.reshape(&shape)?;
+            let part = part(&mut copy);
+            let (shape, count) = (part.shape().to_vec(), part.len());
+            let arena = Tensor::zeros(stream, &[count + 1], part.dtype())?;
+            *part = arena.narrow(1, count)?.reshape(&shape)?;
         }
         Ok(copy)
     };
@@ -154,6 +166,47 @@ pub(super) fn forward(stream: &Stream) -> Result<()> {
         assert_eq!(y.to_f32(stream)?, [HELD; ROWS * N], "{what}");
         let magnitudes = step.magnitudes(stream)?;
         assert!(magnitudes.iter().flatten().all(|&amax| amax == 0.0), "{what}: {magnitudes:?}");
+    }
+    Ok(())
+}
+
+/// Without tokens no product reads the weights, but backward restores them all the same.
+pub(super) fn restored(stream: &Stream) -> Result<()> {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    let Step { layer, recipe, .. } = Step::new(stream)?;
+    let late = with_late(stream, &weights(stream, E4M3, BOTH)?, Direction::Rowwise)?;
+    let recipe = recipe.with_backward(BackwardPrecision::Dequantized)?.with_weights(late)?;
+    let (x, splits) = (Tensor::zeros(stream, &[0, K], DType::Bf16)?, Splits::host(&[0, 0])?);
+    for dx in [false, true] {
+        let needs = Needs { dx, ..Needs::default() };
+        let options = ForwardOptions { recipe: Some(&recipe), needs, ..ForwardOptions::default() };
+        match layer.forward(stream, &x, &splits, options) {
+            Ok((dy, saved)) => {
+                layer.backward_with(stream, saved, &dy, BackwardOptions::default())?;
+            }
+            Err(error) => {
+                assert!(gpu && dx && error.is_invalid_argument(), "{error:?}");
+                assert!(error.to_string().contains("multiple of 16 bytes"), "{error}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What restores a copy takes four scales at once where each column has its own, else one by one.
+pub(super) fn late_scales(stream: &Stream) -> Result<()> {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    for format in [E4M3, SQUARES, VECTORS] {
+        for direction in [Direction::Rowwise, Direction::Columnwise] {
+            let own = weights(stream, format, BOTH)?;
+            let late = with_late_part(stream, &own, direction, |copy| &mut copy.scale_inv)?;
+            let mut to = grouped(stream, &[GROUPS, N, K])?;
+            let outcome = dequantize(stream, &late, direction, DequantizeSink::Weights(&mut to));
+            let refused = gpu && format == VECTORS && direction == Direction::Columnwise;
+            let is_misplaced = outcome.err().map(|error| error.is_invalid_argument());
+            assert_eq!(is_misplaced, refused.then_some(true), "{format}, {direction:?}");
+            stream.synchronize()?;
+        }
     }
     Ok(())
 }

@@ -41,6 +41,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("quantized operands that fit are not refused", |engine, s| fitting(s).expect(engine)),
     ("a refused recipe writes nothing", |engine, s| nothing_written(s).expect(engine)),
     ("a forward refused half-way has changed nothing", |e, s| halfway::forward(s).expect(e)),
+    ("forward refuses what backward could not restore", |e, s| halfway::restored(s).expect(e)),
+    ("scales are refused where four at once are misplaced", |e, s| {
+        halfway::late_scales(s).expect(e);
+    }),
     ("a backward refused half-way has changed nothing", |e, s| {
         halfway::backward(s).expect(e);
         halfway::kernels(s).expect(e);

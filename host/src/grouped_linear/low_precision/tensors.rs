@@ -6,11 +6,11 @@ use super::super::quantized::{QuantizeArgs, QuantizeSource, quantize};
 use super::{LayerRecipe, RecipeBuffers};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Target};
-use crate::quantize::check_source;
+use crate::plan::{DequantizeProblem, Plan, Target};
+use crate::quantize::{check_restored, check_source};
 use crate::recipe::Role;
 use crate::splits::Splits;
-use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
+use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor, missing_copy};
 
 impl LayerRecipe {
     /// Quantizes tokens or output gradients; those of a bias may be summed on the way.
@@ -102,6 +102,27 @@ impl LayerRecipe {
         };
         weights.check_device("weights", stream)?;
         self.spec.check_given_weights(columnwise, target)
+    }
+
+    /// Refuses tokens or weights that were quantized by someone else and that backward, which would
+    /// restore them, cannot read where they lie.
+    pub(in crate::grouped_linear) fn check_restorable<'a>(
+        &self,
+        target: Target,
+        operands: impl IntoIterator<Item = &'a QuantizedTensor>,
+    ) -> Result<()> {
+        if !self.spec.dequantizes() {
+            return Ok(());
+        }
+        let (direction, output) = (Direction::Rowwise, self.spec.config.dtype);
+        for operand in operands {
+            let source = operand.spec();
+            let problem = DequantizeProblem { source, direction, output, exact: false };
+            let copy = operand.copy(direction);
+            let copy = copy.ok_or_else(|| missing_copy("quantized tensor", direction))?;
+            check_restored(&Plan::new(problem.into(), target)?, copy)?;
+        }
+        Ok(())
     }
 
     /// Restores the tokens that forward kept.
