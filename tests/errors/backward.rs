@@ -16,6 +16,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("a delayed gradient runs once", |e, s| refused(DELAYED, e, s)),
     ("a refused backward writes nothing", |engine, s| nothing_is_written(s).expect(engine)),
     ("a refused delayed gradient can run again", |engine, s| runs_again(s).expect(engine)),
+    ("a delayed gradient leaves the layer as it is", |e, s| leaves_the_layer(s).expect(e)),
 ];
 
 /// A layer after forward, and what backward is given.
@@ -206,6 +207,49 @@ fn nothing_is_written(stream: &Stream) -> Result<()> {
     assert!(outcome.is_err_and(|error| error.is_invalid_argument()));
     assert_eq!(dx.to_f32(stream)?, sentinel);
     Ok(())
+}
+
+/// Neither weights nor bias are among what it reads.
+fn leaves_the_layer(stream: &Stream) -> Result<()> {
+    let (weights, bias) = (GROUPS * N * K, GROUPS * N);
+    let sevens = vec![7.0; weights + weights];
+    let arena = Tensor::from_f32(stream, &[2 * weights], DType::F32, &sevens)?;
+    let part = |start, shape: &[usize]| -> Result<GroupedTensor> {
+        let part = arena.narrow(start, shape.iter().product())?;
+        GroupedTensor::packed(part.reshape(shape)?)
+    };
+    let config = Config { groups: GROUPS, in_features: K, out_features: N, dtype: DType::F32 };
+    let shape = [GROUPS, N, K];
+    let last = part(2 * weights - bias, &[GROUPS, N])?;
+    let layer = GroupedLinear::new(stream, config, part(0, &shape)?, Some(last))?;
+    let (x, splits) = (floats(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
+    let (_, saved) = layer.forward(stream, &x, &splits, ForwardOptions::default())?;
+    let options = BackwardOptions { dw: Wgrad::Delayed, ..Default::default() };
+    let grads = layer.backward_with(stream, saved, &floats(stream, &[ROWS, N])?, options)?;
+    let mut pending = grads.pending.expect("it was asked for");
+    let discrete = GroupedTensor::discrete(
+        stream,
+        vec![floats(stream, &[N, K])?, arena.narrow(weights / 2, N * K)?.reshape(&[N, K])?],
+    )?;
+    for (what, mut over) in [
+        ("the weights", layer.weights().clone()),
+        ("the bias, at its end", part(weights, &shape)?),
+        ("one expert's weights", discrete),
+    ] {
+        for accumulate in [false, true] {
+            let sink = match accumulate {
+                false => GradSink::Overwrite(&mut over),
+                true => GradSink::Accumulate(&mut over),
+            };
+            let outcome = pending.run(stream, sink);
+            let error = outcome.expect_err(what);
+            assert!(error.is_invalid_argument() && !pending.has_run(), "{what}: {error}");
+            assert!(error.to_string().contains("or a parameter"), "{what}: {error}");
+            assert_eq!(arena.to_f32(stream)?, sevens, "{what}");
+        }
+    }
+    let mut elsewhere = packed(stream, &shape)?;
+    pending.run(stream, GradSink::Overwrite(&mut elsewhere)).map(drop)
 }
 
 fn runs_again(stream: &Stream) -> Result<()> {

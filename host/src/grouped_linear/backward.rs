@@ -8,7 +8,7 @@ use super::saved::{Saved, not_saved, operand};
 use super::sink::{GradSink, RowSink, Wgrad};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Overlaps, Pass, Plan};
+use crate::plan::{Overlaps, Pass, Plan, Unkept};
 use crate::recipe::Role;
 use crate::tensor::{GroupedTensor, Tensor};
 
@@ -144,6 +144,8 @@ impl GroupedLinear {
             dbias_sink = Some((db, accumulate));
         }
 
+        // Where a buffer that is given later may not lie, either.
+        let unkept = later.then(|| Unkept::new(self.to_be_left(&saved)));
         // What may find no memory, before histories, random states and sums move.
         let saved = saved.for_backward(stream, [dx, dw])?;
         let quantized = match &saved.recipe {
@@ -183,11 +185,17 @@ impl GroupedLinear {
                     operands.compute(stream, accumulate, &mut dw)?;
                     grads.dw = Some(dw);
                 }
-                grads.pending = later.then(|| PendingWgrad::new(config, operands));
+                grads.pending = unkept.map(|unkept| PendingWgrad::new(config, operands, unkept));
             }
             Ok(())
         })?;
         Ok(grads)
+    }
+
+    /// What no gradient may be written over but activations: memory of the recipe, and parameters. Those
+    /// that no gradient needs, too: one written over them would ruin the layer.
+    fn to_be_left<'a>(&'a self, saved: &'a Saved) -> impl Iterator<Item = &'a Tensor> {
+        saved.parameters_and_memory().into_iter().chain(self.parameters())
     }
 
     /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits
@@ -208,9 +216,7 @@ impl GroupedLinear {
         let mut overlaps = Overlaps::default();
         overlaps.read(dy);
         overlaps.read(saved.activations());
-        overlaps.read(saved.parameters_and_memory());
-        // Parameters that no gradient needs, too: a gradient written over one would ruin the layer.
-        overlaps.read(self.parameters());
+        overlaps.read(self.to_be_left(saved));
 
         if let RowSink::Into(dx) = &options.dx {
             operand(&saved.weights, "dx")?;

@@ -7,6 +7,7 @@ use super::operands::WgradOperands;
 use super::sink::GradSink;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::plan::{Overlaps, Unkept};
 use crate::tensor::GroupedTensor;
 
 /// A gradient of the weights that is still to be computed: it owns what it reads, and needs neither
@@ -38,11 +39,13 @@ use crate::tensor::GroupedTensor;
 pub struct PendingWgrad {
     config: Config,
     operands: Option<WgradOperands>,
+    /// What it does not read, and must not be written over: the layer's parameters and such.
+    unkept: Unkept,
 }
 
 impl PendingWgrad {
-    pub(super) fn new(config: Config, operands: WgradOperands) -> Self {
-        Self { config, operands: Some(operands) }
+    pub(super) fn new(config: Config, operands: WgradOperands, unkept: Unkept) -> Self {
+        Self { config, operands: Some(operands), unkept }
     }
 
     /// Computes the gradient and releases the operands. If it is refused, nothing is released and
@@ -52,9 +55,16 @@ impl PendingWgrad {
     /// buffer there, since nothing can be allocated.
     ///
     /// # Errors
-    /// It has run; the sink does not fit, or overlaps an operand; out of memory; a driver failure.
+    /// It has run; the sink does not fit, or overlaps an operand or, while somebody keeps them,
+    /// parameters of the layer or memory of its recipe; out of memory; a driver failure.
     pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
         let operands = self.operands()?;
+        if let Some(dw) = sink.buffer() {
+            let mut overlaps = Overlaps::default();
+            overlaps.read_unkept(&self.unkept);
+            overlaps.write(dw.tensors());
+            overlaps.check()?;
+        }
         let (mut dw, accumulate) = sink.open(stream, &self.config.weights())?;
         operands.compute(stream, accumulate, &mut dw)?;
         self.release();
@@ -77,7 +87,7 @@ impl PendingWgrad {
 
     /// The same gradient of another run of a graph.
     pub(super) fn again(&self) -> Self {
-        Self { config: self.config, operands: self.operands.clone() }
+        Self { operands: self.operands.clone(), unkept: self.unkept.clone(), ..*self }
     }
 
     /// Whether [`PendingWgrad::run`] has succeeded.

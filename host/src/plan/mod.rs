@@ -29,7 +29,7 @@ pub(crate) use self::operands::{
     HistoryOperands, HistoryUpdate, Operands, PadOperands, QuantizeOperands, ScaledGemmOperands,
     SwizzleOperands, UpdateScalesOperands,
 };
-pub(crate) use self::overlaps::Overlaps;
+pub(crate) use self::overlaps::{Overlaps, Unkept};
 pub use self::problem::{
     BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, Pass, Problem,
 };

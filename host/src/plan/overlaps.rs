@@ -1,8 +1,10 @@
 //! Whether what is written overlaps anything else that is touched.
 
+use std::sync::Arc;
+
 use crate::backend::DeviceId;
 use crate::error::{Error, Result};
-use crate::tensor::{Memory, Tensor};
+use crate::tensor::{Memory, Tensor, WeakMemory};
 
 /// Bytes of operands, of one launch or of several.
 #[derive(Debug, Default)]
@@ -18,10 +20,26 @@ struct Span {
     written: bool,
 }
 
+/// Where tensors lie that are not kept, for as long as somebody else keeps them.
+#[derive(Clone, Debug)]
+pub(crate) struct Unkept(Arc<[(Span, WeakMemory)]>);
+
+impl Unkept {
+    pub(crate) fn new<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Self {
+        let place = |tensor: &Tensor| (Span::new(tensor, false), WeakMemory::of(tensor.memory()));
+        Self(tensors.into_iter().map(place).collect())
+    }
+}
+
 impl Overlaps {
     /// Tensors that are only read; they may overlap one another.
     pub(crate) fn read<'a>(&mut self, tensors: impl IntoIterator<Item = &'a Tensor>) {
         self.0.extend(tensors.into_iter().map(|tensor| Span::new(tensor, false)));
+    }
+
+    /// The same of those that still exist. (Their memory, once freed, may be that of others.)
+    pub(crate) fn read_unkept(&mut self, unkept: &Unkept) {
+        self.0.extend(unkept.0.iter().filter(|(_, memory)| memory.lives()).map(|(span, _)| *span));
     }
 
     /// Tensors that are written.
@@ -66,7 +84,7 @@ impl Overlaps {
 impl Span {
     fn new(tensor: &Tensor, written: bool) -> Self {
         let allocation = match tensor.memory() {
-            Memory::Host(memory) => std::sync::Arc::as_ptr(memory) as usize,
+            Memory::Host(memory) => Arc::as_ptr(memory) as usize,
             Memory::Device(_) => 0,
         };
         let DeviceId { kind, ordinal } = tensor.device_id();
@@ -115,6 +133,30 @@ mod tests {
             // Found behind what is shorter and began later.
             assert!(any(&[&last], &[&whole, &apart]));
             assert!(any(&[&first, &part(9, 1)?], &[&part(1, 11)?]));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_kept_is_in_nobodys_way_once_it_is_gone() -> Result<()> {
+        for stream in &streams()? {
+            let whole = Tensor::zeros(stream, &[12], DType::F32)?;
+            let (first, last) = (whole.narrow(0, 4)?, whole.narrow(8, 4)?);
+            let unkept = Unkept::new([&first]);
+            let overlapped_by = |written: &Tensor| {
+                let mut overlaps = Overlaps::default();
+                overlaps.read_unkept(&unkept);
+                overlaps.write([written]);
+                overlaps.any()
+            };
+            assert!(!overlapped_by(&last), "side by side");
+            drop((whole, last));
+            assert!(overlapped_by(&first));
+            drop(first);
+            // Its memory may be given out again.
+            let mut overlaps = Overlaps::default();
+            overlaps.read_unkept(&unkept);
+            assert!(overlaps.0.is_empty());
         }
         Ok(())
     }

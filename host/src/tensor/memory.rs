@@ -1,7 +1,7 @@
 //! Where the bytes of a tensor lie.
 
 use std::fmt::Debug;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 
 /// Memory of one tensor allocation; freed when the last tensor that shares it is dropped.
 #[derive(Clone, Debug)]
@@ -19,6 +19,30 @@ impl Memory {
             (Self::Host(a), Self::Host(b)) => Arc::ptr_eq(a, b),
             (Self::Device(a), Self::Device(b)) => a.address() == b.address(),
             _ => false,
+        }
+    }
+}
+
+/// Memory that this handle does not keep.
+#[derive(Clone, Debug)]
+pub(crate) enum WeakMemory {
+    Host(Weak<HostMemory>),
+    Device(Weak<dyn DeviceMemory>),
+}
+
+impl WeakMemory {
+    pub(crate) fn of(memory: &Memory) -> Self {
+        match memory {
+            Memory::Host(memory) => Self::Host(Arc::downgrade(memory)),
+            Memory::Device(memory) => Self::Device(Arc::downgrade(memory)),
+        }
+    }
+
+    /// Whether somebody keeps it.
+    pub(crate) fn lives(&self) -> bool {
+        match self {
+            Self::Host(memory) => memory.strong_count() > 0,
+            Self::Device(memory) => memory.strong_count() > 0,
         }
     }
 }

@@ -11,7 +11,7 @@ use half::{bf16, f16};
 pub use self::dtype::{DType, Element};
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
-pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory};
+pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory, WeakMemory};
 pub(crate) use self::quantized::{COLUMNWISE, ROWWISE};
 pub use self::quantized::{
     CopySpec, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,

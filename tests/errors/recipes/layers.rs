@@ -3,9 +3,10 @@
 use grouped_linear::functional::{QuantizeOptions, requantize, split_quantize};
 use grouped_linear::recipe::{BlockScaling, Blocks, DelayedScaling, Recipe};
 use grouped_linear::{
-    BackwardPrecision, BiasUse, Config, DType, DelayedState, DeviceKind, Direction, Error, Form,
-    ForwardOptions, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, QuantizeWeights,
-    QuantizedTensor, RecipeBuffers, Result, SavePolicy, Splits, Stream, Tensor, WeightCache,
+    BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedState, DeviceKind,
+    Direction, Error, Form, ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice,
+    LayerRecipe, QuantizeWeights, QuantizedTensor, RecipeBuffers, Result, SavePolicy, Splits,
+    Stream, Tensor, WeightCache, Wgrad,
 };
 
 use super::quantizations::quantize_tokens;
@@ -282,6 +283,19 @@ pub(super) const LAYERS: &[Refusal] = &[
         let restored = current(s)?.with_backward(BackwardPrecision::Dequantized)?;
         let buffers = RecipeBuffers::new(s, &restored, ROWS + 1)?;
         prequantized(s, Some(&restored.with_buffers(buffers)), own_tokens(s)?, &[2, 3])
+    }),
+    ("a delayed gradient over the history", "or a parameter", INVALID, |s| {
+        let long = DelayedScaling { history_len: N * K, ..DelayedScaling::default() };
+        let recipe = LayerRecipe::new(s, CONFIG, Recipe::Delayed(long))?;
+        let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+        let (layer, splits) = (layer(s)?, Splits::host(&[2, 3])?);
+        let (dy, saved) = layer.forward(s, &zeros(s, &[ROWS, K])?, &splits, options)?;
+        let options = BackwardOptions { dw: Wgrad::Delayed, ..BackwardOptions::default() };
+        let grads = layer.backward_with(s, saved, &dy, options)?;
+        let history = recipe.delayed().expect("states").weight.history();
+        let mut over = GroupedTensor::packed(history.reshape(&[GROUPS, N, K])?)?;
+        let sink = GradSink::Overwrite(&mut over);
+        grads.pending.expect("it was asked for").run(s, sink).map(drop)
     }),
     ("buffers of another recipe", "the recipe's buffers were made for", INVALID, |s| {
         let block = LayerRecipe::new(s, CONFIG, Recipe::Block(BlockScaling::default()))?;
