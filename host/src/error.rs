@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Unsupported(String),
     #[error("operation {index} ({kind}): {source}")]
     InOperation { index: usize, kind: &'static str, source: Error },
+    #[error("what was asked for is computed, but not recorded for the calls to come: {source}")]
+    NotRecorded { source: Error },
     #[error("splits: group {group} has {value} rows; every split must be 0 or more")]
     NegativeSplit { group: u32, value: i64 },
     #[error(
@@ -91,10 +93,15 @@ impl Error {
         Kind::InOperation { index, kind, source: self }.into()
     }
 
+    /// The same error, of the recording of what has been computed.
+    pub(crate) fn not_recorded(self) -> Self {
+        Kind::NotRecorded { source: self }.into()
+    }
+
     /// Why, wherever it arose.
     fn kind(&self) -> &Kind {
         match &*self.0 {
-            Kind::InOperation { source, .. } => source.kind(),
+            Kind::InOperation { source, .. } | Kind::NotRecorded { source } => source.kind(),
             kind => kind,
         }
     }
@@ -150,6 +157,13 @@ impl Error {
             self.kind(),
             Kind::OutOfMemory { .. } | Kind::Driver { code: DRIVER_OUT_OF_MEMORY, .. }
         )
+    }
+
+    /// A [`CapturedLayer`](crate::CapturedLayer) has computed what was asked for, but could not record it
+    /// for the calls to come; asked again, it computes again. After its other errors nothing has been
+    /// computed, unless the driver failed half-way.
+    pub fn is_not_recorded(&self) -> bool {
+        matches!(&*self.0, Kind::NotRecorded { .. })
     }
 
     /// The shape that was given, where a shape or its strides are what is wrong.

@@ -158,8 +158,9 @@ impl CapturedLayer {
     /// As [`GroupedLinear::forward_into`].
     ///
     /// # Errors
-    /// As [`GroupedLinear::forward_into`] and [`GroupedLinear::unsupported_reason`] in a graph. If
-    /// the recording fails, `y` may have been computed.
+    /// As [`GroupedLinear::forward_into`] and [`GroupedLinear::unsupported_reason`] in a graph. Where
+    /// `y` has been computed and the recording has failed, the error says so
+    /// ([`Error::is_not_recorded`]).
     pub fn forward_into(
         &mut self,
         stream: &Stream,
@@ -205,8 +206,9 @@ impl CapturedLayer {
     /// of the weights) is delayed, for [`CapturedLayer::run_delayed`].
     ///
     /// # Errors
-    /// As [`GroupedLinear::backward_with`]; a gradient that would be a new tensor. If the recording
-    /// fails, gradients may have been computed.
+    /// As [`GroupedLinear::backward_with`]; a gradient that would be a new tensor. Where gradients have
+    /// been computed, and added to what accumulates, and the recording has failed, the error says so
+    /// ([`Error::is_not_recorded`]).
     pub fn backward_with(
         &mut self,
         stream: &Stream,
@@ -255,8 +257,8 @@ impl CapturedLayer {
     /// As [`PendingWgrad::run`], into a buffer.
     ///
     /// # Errors
-    /// As [`PendingWgrad::run`]; [`GradSink::New`]. If the recording fails, the gradient may have
-    /// been computed, and `pending` has run then.
+    /// As [`PendingWgrad::run`]; [`GradSink::New`]. Where the gradient has been computed, so that
+    /// `pending` has run, and the recording has failed, the error says so ([`Error::is_not_recorded`]).
     pub fn run_delayed(
         &mut self,
         stream: &Stream,
@@ -335,8 +337,11 @@ fn record<'a, T>(
     let graph = stream.capture(|stream| {
         result = Some(work(stream)?);
         Ok(())
-    })?;
-    let Some(result) = result else { return Err(Error::invalid("nothing was recorded")) };
+    });
+    let graph = graph.map_err(Error::not_recorded)?;
+    let Some(result) = result else {
+        return Err(Error::invalid("nothing was recorded").not_recorded());
+    };
     let recording = slot.insert(Recording { signature, graph, result });
     Ok((&recording.result, changed.map_or(Captured::First, Captured::Changed)))
 }
@@ -446,5 +451,38 @@ impl Place {
         }
         let (device, address, dtype) = (tensor.device_id(), tensor.address(), tensor.dtype());
         Self { device, address, dtype, rank, shape }
+    }
+}
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::*;
+    use crate::backend::Device;
+
+    /// Whoever adds to a gradient must know whether to ask again.
+    #[test]
+    fn what_is_computed_but_not_recorded_says_so() -> Result<()> {
+        let stream = Device::emulated(ptx_emulator::Arch::Sm90a)?.stream()?;
+        let mut slot: Option<Recording<Tensor>> = None;
+        // Not in a graph; elsewhere it is done.
+        let allocate = |stream: &Stream| Tensor::zeros(stream, &[8], DType::F32);
+        let mut runs = 0;
+        let outcome = record(&mut slot, Signature::new(), &stream, |stream| {
+            runs += 1;
+            allocate(stream)
+        });
+        let error = outcome.map(drop).expect_err("nothing can be allocated in a graph");
+        assert_eq!(runs, 2);
+        assert!(error.is_not_recorded() && error.is_unsupported(), "{error:?}");
+        assert!(
+            error.to_string().starts_with("what was asked for is computed, but not"),
+            "{error}"
+        );
+
+        let refused = |_: &Stream| Err(Error::invalid("refused"));
+        let error = record(&mut slot, Signature::new(), &stream, refused).map(drop).unwrap_err();
+        assert!(!error.is_not_recorded() && error.is_invalid_argument(), "{error:?}");
+        assert!(slot.is_none());
+        Ok(())
     }
 }
