@@ -124,7 +124,7 @@ impl Error {
 
     /// An argument is wrong: shape, element type, device, overlap or value.
     pub fn is_invalid_argument(&self) -> bool {
-        matches!(
+        let is_invalid = matches!(
             self.kind(),
             Kind::Invalid(_)
                 | Kind::Shape { .. }
@@ -133,7 +133,8 @@ impl Error {
                 | Kind::WrongDevice { .. }
                 | Kind::NegativeSplit { .. }
                 | Kind::TooManyRows { .. }
-        )
+        );
+        is_invalid && !self.is_not_recorded()
     }
 
     /// The splits are wrong: negative, or more rows than the buffer has.
@@ -143,7 +144,8 @@ impl Error {
 
     /// What was asked is sound, but this device or version cannot do it.
     pub fn is_unsupported(&self) -> bool {
-        matches!(self.kind(), Kind::Unsupported(_) | Kind::OldDriver { .. })
+        let is_unsupported = matches!(self.kind(), Kind::Unsupported(_) | Kind::OldDriver { .. });
+        is_unsupported && !self.is_not_recorded()
     }
 
     /// No CUDA driver, or no GPU, was found.
@@ -161,9 +163,14 @@ impl Error {
 
     /// A [`CapturedLayer`](crate::CapturedLayer) has computed what was asked for, but could not record it
     /// for the calls to come; asked again, it computes again. After its other errors nothing has been
-    /// computed, unless the driver failed half-way.
+    /// computed, unless the driver failed half-way. Such an error is neither of an
+    /// [argument](Self::is_invalid_argument) nor of what is [not supported](Self::is_unsupported), after
+    /// which another way may be tried.
     pub fn is_not_recorded(&self) -> bool {
-        matches!(&*self.0, Kind::NotRecorded { .. })
+        match &*self.0 {
+            Kind::InOperation { source, .. } => source.is_not_recorded(),
+            kind => matches!(kind, Kind::NotRecorded { .. }),
+        }
     }
 
     /// The shape that was given, where a shape or its strides are what is wrong.

@@ -3,7 +3,7 @@
 use grouped_linear::ops::{
     BackwardArguments, ForwardArguments, OpId, Selection, Sequential, Sink, names,
 };
-use grouped_linear::recipe::{BlockScaling, CurrentScaling, Mxfp8Scaling};
+use grouped_linear::recipe::{BlockScaling, CurrentScaling, DelayedScaling, Mxfp8Scaling};
 use grouped_linear::{
     Arch, Config, DType, Device, Error, GroupedLinear, GroupedTensor, LayerRecipe, Recipe,
     RecipeBuffers, Result, Splits, Stream, Tensor,
@@ -23,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a recorded pipeline in low precision is replayed with other splits", |stream| {
             let recipes = [
                 Recipe::Current(CurrentScaling::default()),
+                Recipe::Delayed(DelayedScaling::default()),
                 Recipe::Block(BlockScaling::default()),
                 Recipe::Mxfp8(Mxfp8Scaling::default()),
             ];

@@ -38,18 +38,19 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 
 /// How often fused stages have run.
 #[derive(Clone, Debug, Default)]
-struct Runs(Arc<[AtomicUsize; 2]>);
+pub(crate) struct Runs(Arc<[AtomicUsize; 2]>);
 
 impl Runs {
-    fn get(&self) -> [usize; 2] {
+    pub(crate) fn get(&self) -> [usize; 2] {
         [&self.0[0], &self.0[1]].map(|runs| runs.load(Ordering::Relaxed))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
-    passes: Passes,
-    runs: Runs,
+pub(crate) struct Rule {
+    pub(crate) passes: Passes,
+    pub(crate) takes_recipes: bool,
+    pub(crate) runs: Runs,
 }
 
 impl FusionRule for Rule {
@@ -59,6 +60,10 @@ impl FusionRule for Rule {
 
     fn length(&self) -> usize {
         3
+    }
+
+    fn takes_recipes(&self) -> bool {
+        self.takes_recipes
     }
 
     fn fuse(&self, window: &Window<'_>) -> Decision {
@@ -131,11 +136,11 @@ impl FusedStage for Fused {
         self.runs.0[0].fetch_add(1, Ordering::Relaxed);
         let rows = inputs[0].tensor(names::X)?.shape()[0];
         let shape = [rows, self.up.config().out_features];
-        let mut h = Tensor::empty(stream, &shape, DType::F32)?;
+        let mut h = Tensor::empty(stream, &shape, self.up.config().dtype)?;
         let [of_up, of_relu, of_down] = &self.needs;
         let up = self.up.forward_and_save(stream, &inputs[0], &mut h, of_up)?;
         let relu_inputs = Inputs::new().with(names::X, h.into());
-        let mut active = Tensor::empty(stream, &shape, DType::F32)?;
+        let mut active = Tensor::empty(stream, &shape, self.up.config().dtype)?;
         let relu = Relu.forward_and_save(stream, &relu_inputs, &mut active, of_relu)?;
         let down_inputs = inputs[2].clone().with(names::X, active.into());
         let down = self.down.forward_and_save(stream, &down_inputs, output, of_down)?;
@@ -188,7 +193,7 @@ impl FusedStage for Fused {
 
 fn fusing(stream: &Stream, passes: Passes) -> Result<(Mlp, Runs)> {
     let (mut mlp, runs) = (Mlp::new(stream)?, Runs::default());
-    mlp.pipeline.add_rule(Rule { passes, runs: runs.clone() });
+    mlp.pipeline.add_rule(Rule { passes, takes_recipes: false, runs: runs.clone() });
     Ok((mlp, runs))
 }
 
@@ -413,8 +418,12 @@ fn windows(stream: &Stream) -> Result<()> {
     let mut mlp = Mlp::new(stream)?;
     let [_, last] =
         [mlp.pipeline.push(Relu), mlp.pipeline.push(crate::layer(stream, (24, 8), true, 5)?)];
-    mlp.pipeline.add_rule(Rule { passes: Passes::Both, runs: first.clone() });
-    mlp.pipeline.add_rule(Rule { passes: Passes::Both, runs: second.clone() });
+    mlp.pipeline.add_rule(Rule { passes: Passes::Both, takes_recipes: false, runs: first.clone() });
+    mlp.pipeline.add_rule(Rule {
+        passes: Passes::Both,
+        takes_recipes: false,
+        runs: second.clone(),
+    });
     let arguments = || mlp.arguments().splits(last, &crate::splits());
     let [forward, backward] = stages(&mlp.pipeline, stream, &arguments())?;
     assert_eq!(forward, [FUSED, RELU, OPERATION]);

@@ -2,20 +2,21 @@
 
 use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
 use grouped_linear::ops::{
-    BackwardArguments, ForwardArguments, Function, Gradient, Inputs, OpId, Selection, Sequential,
-    Sink, names,
+    BackwardArguments, ForwardArguments, Function, Gradient, Inputs, OpId, Passes, Selection,
+    Sequential, Sink, names,
 };
 use grouped_linear::plan::{Execution, Target};
 use grouped_linear::recipe::{
     BlockScaling, CurrentScaling, DelayedScaling, Mxfp8Scaling, Nvfp4Scaling, Role,
 };
 use grouped_linear::{
-    BackwardPrecision, Config, DType, DeviceKind, Form, ForwardOptions, GroupedLinear,
+    BackwardPrecision, Config, DType, DeviceKind, Form, ForwardOptions, GradSink, GroupedLinear,
     GroupedTensor, LayerRecipe, QuantizedSpec, QuantizedTensor, Recipe, RecipeBuffers, Result,
     SavePolicy, SourceShape, Splits, Stream, Tensor, TensorSpec,
 };
 
 use crate::engines::Test;
+use crate::fusion::{Rule, Runs};
 use crate::relu::Relu;
 use crate::{GROUPS, ROWS, splits, tensor};
 
@@ -33,13 +34,17 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("what a layer in low precision keeps is made by its forward alone", |e, s| {
         saved_alone(s).expect(e)
     }),
+    ("an output over another operation's history is refused", |e, s| over_history(s).expect(e)),
+    ("a recipe on another device is refused before forward writes", |e, s| elsewhere(s).expect(e)),
+    ("delayed gradients of a pipeline in low precision", |e, s| delayed(s).expect(e)),
+    ("stages that know recipes, or do not", |e, s| fused(s).expect(e)),
     ("misplaced memory is refused before a layer in low precision writes", |e, s| {
         misplaced(s).expect(e)
     }),
 ];
 
 const DTYPE: DType = DType::Bf16;
-pub(crate) const WIDTHS: [usize; 3] = [32, 64, 32];
+const WIDTHS: [usize; 3] = [32, 64, 32];
 const SENTINEL: f32 = 7.0;
 
 fn recipes() -> [Recipe; 5] {
@@ -56,7 +61,7 @@ fn current() -> Recipe {
     recipes()[0]
 }
 
-pub(crate) fn random(stream: &Stream, shape: &[usize], seed: u64) -> Result<Tensor> {
+fn random(stream: &Stream, shape: &[usize], seed: u64) -> Result<Tensor> {
     Tensor::from_f32(stream, shape, DTYPE, &tensor(stream, shape, seed)?.to_f32(stream)?)
 }
 
@@ -186,31 +191,52 @@ fn kept(stream: &Stream) -> Result<()> {
     let net = Net::new(stream)?;
     for recipe in recipes() {
         let delayed = matches!(recipe, Recipe::Delayed(_));
-        for save in [SavePolicy::Quantized, SavePolicy::Original] {
+        for (save, backward) in [
+            (SavePolicy::Quantized, BackwardPrecision::Recipe),
+            (SavePolicy::Original, BackwardPrecision::Recipe),
+            (SavePolicy::Quantized, BackwardPrecision::Dequantized),
+            (SavePolicy::Quantized, BackwardPrecision::High),
+        ] {
             if delayed && save == SavePolicy::Original {
                 continue; // is refused
             }
+            let ways = |own: LayerRecipe| own.with_save(save)?.with_backward(backward);
             let [first, last] = Net::recipes(stream, recipe)?;
-            let recipes = [first.with_save(save)?, last.with_save(save)?];
+            let recipes = [ways(first)?, ways(last)?];
             let arguments = net.arguments(&recipes);
             let (_, saved) = net.pipeline.forward(stream, Net::x(stream)?, arguments)?;
             let specs = &saved.plan().specs;
             let names: Vec<_> = specs[0].saved.names().collect();
             // On Hopper, and on a CPU, numbers of MXFP8 and NVFP4 are exact: without scales of blocks.
-            let parts = match recipe {
-                _ if save == SavePolicy::Original => &[][..],
-                Recipe::Current(_) | Recipe::Delayed(_) => &[names::X_SCALE, names::X_SCALE_INV],
-                Recipe::Block(_) => &[names::X_SCALE_INV],
-                Recipe::Nvfp4(_) => &[names::X_AMAX],
-                _ => &[],
+            let [scales, amax] = match recipe {
+                Recipe::Current(_) | Recipe::Delayed(_) => [2, 0],
+                Recipe::Block(_) => [1, 0],
+                Recipe::Nvfp4(_) => [0, 1],
+                _ => [0, 0],
             };
-            assert_eq!(names, [&[names::X], parts].concat(), "{recipe:?}");
+            let parts = |[data, amax_of, scale_inv, scale]: [&'static str; 4]| {
+                let amax = [amax_of].into_iter().take(amax);
+                [data].into_iter().chain(amax).chain([scale_inv, scale].into_iter().take(scales))
+            };
+            let x = [names::X, names::X_AMAX, names::X_SCALE_INV, names::X_SCALE];
+            let weights = [
+                names::WEIGHTS,
+                names::WEIGHTS_AMAX,
+                names::WEIGHTS_SCALE_INV,
+                names::WEIGHTS_SCALE,
+            ];
+            let as_they_are = backward == BackwardPrecision::High;
+            let plain = as_they_are || save == SavePolicy::Original;
+            let mut want: Vec<_> = parts(x).take(if plain { 1 } else { 4 }).collect();
+            want.extend(parts(weights).take(if as_they_are { 0 } else { 4 }));
+            want.sort_unstable();
+            assert_eq!(names, want, "{recipe:?}, {save:?}, {backward:?}");
             // Of relu the output, which is the next layer's x where that is kept as it is.
             let each = |index: usize| specs[index].saved.iter();
             let layers = each(0).chain(each(2)).map(|(_, spec)| spec.byte_len()).sum::<usize>();
             let relu = specs[1].saved.iter().map(|(_, spec)| spec.byte_len()).sum::<usize>();
-            let want = if save == SavePolicy::Original { layers } else { layers + relu };
-            assert_eq!(saved.activation_bytes(), want, "{recipe:?}, {save:?}");
+            let want = if plain { layers } else { layers + relu };
+            assert_eq!(saved.activation_bytes(), want, "{recipe:?}, {save:?}, {backward:?}");
         }
     }
     Ok(())
@@ -263,7 +289,13 @@ fn refused(stream: &Stream) -> Result<()> {
     let x = TensorSpec { shape: vec![ROWS, WIDTHS[0]], dtype: DTYPE };
     let check = |arguments: ForwardArguments<'_>, part: &str| -> Result<()> {
         let planned = net.pipeline.plan(target, &x, &arguments, Execution::Eager);
-        let error = planned.expect_err(part).to_string();
+        let error = planned.expect_err(part);
+        let wants_simt = part.contains("KernelChoice::Simt");
+        assert_eq!(
+            [error.is_invalid_argument(), error.is_unsupported()],
+            [!wants_simt, wants_simt]
+        );
+        let error = error.to_string();
         assert!(error.contains(part), "{error}");
         let mut h = sevens(stream, &[ROWS, WIDTHS[1]])?;
         let again = h.clone();
@@ -308,13 +340,17 @@ fn refused(stream: &Stream) -> Result<()> {
     let both = own().recipe(down, &last.with_weights(both)?);
     net.pipeline.forward(stream, Net::x(stream)?, both).map(drop)?;
 
-    // The CPU records no graphs, and GPUs record no new memory.
-    let captured = net.pipeline.plan(target, &x, &own(), Execution::Captured);
-    let error = captured.expect_err("a recording without buffers");
-    assert!(error.is_unsupported(), "{error:?}");
-    let part = "nothing can be allocated in a graph; give it memory with LayerRecipe::with_buffers";
-    let (on_gpu, error) = (target != Target::CPU, error.to_string());
-    assert!(!on_gpu || error.contains("splits") || error.contains(part), "{error}");
+    // The CPU records no graphs, and GPUs record no splits of the host, and no new memory.
+    let counts = Splits::device(Tensor::from_slice(stream, &[GROUPS], &[2i32, 0, 3])?)?;
+    let on_device = own().splits(up, &counts).splits(down, &counts);
+    for (arguments, part) in [(own(), "splits on the host"), (on_device, "tensors would be new")] {
+        let captured = net.pipeline.plan(target, &x, &arguments, Execution::Captured);
+        let error = captured.expect_err("a recording without buffers");
+        assert!(error.is_unsupported(), "{error:?}");
+        let part = if target == Target::CPU { "the CPU reference records no graphs" } else { part };
+        let part = format!("operation 0 (grouped_linear): {part}");
+        assert!(error.to_string().replace("a recipe's ", "").starts_with(&part), "{error}");
+    }
     Ok(())
 }
 
@@ -339,21 +375,44 @@ fn shared_buffers(stream: &Stream) -> Result<()> {
     let forward = |arguments| pipeline.forward(stream, x()?, arguments);
     let want = forward(arguments(ForwardArguments::new(), &other))?.0.to_f32(stream)?;
 
-    let part = "operations that keep something share a recipe's buffers";
-    let none = Selection::none;
-    for needs in [
+    let part =
+        "operation 1 (grouped_linear): its recipe's buffers hold what an earlier operation keeps";
+    let high = one.clone().with_backward(BackwardPrecision::High)?;
+    let [none, nobody] = [Selection::none(), Selection::Only(vec![])];
+    for refused in [
         arguments(ForwardArguments::new(), &one),
-        arguments(ForwardArguments::new(), &one).needs(ids[0], none()),
-        arguments(ForwardArguments::new(), &one).needs(ids[1], Selection::Only(vec![])),
+        arguments(ForwardArguments::new(), &one).needs(ids[1], nobody),
+        // Which keeps nothing in them itself.
+        arguments(ForwardArguments::new(), &high),
     ] {
-        let error = match forward(needs) {
-            Err(error) => error.to_string(),
-            Ok(_) => panic!("what the first layer keeps would be written over"),
-        };
-        assert!(error.contains(part), "{error}");
+        let error = forward(refused).map(drop).expect_err("they would be written over");
+        assert!(error.is_invalid_argument() && error.to_string().starts_with(part), "{error}");
     }
-    let (y, _) = forward(arguments(ForwardArguments::without_gradients(), &one))?;
-    assert_eq!(y.to_f32(stream)?, want, "nothing is kept");
+
+    // Nothing is kept, or nothing yet when the last layer writes, or nothing in buffers.
+    let ways = [
+        arguments(ForwardArguments::without_gradients(), &one),
+        arguments(ForwardArguments::new(), &one).needs(ids[0], none),
+        arguments(ForwardArguments::new(), &high).recipe(ids[0], &high),
+    ];
+    let dy = || random(stream, &[ROWS, size], 4);
+    let mut gradients = Vec::new();
+    for (index, way) in ways.into_iter().enumerate() {
+        let (y, saved) = forward(way)?;
+        assert_eq!(y.to_f32(stream)?, want, "way {index}");
+        if index > 0 {
+            let none = BackwardArguments::new();
+            let grads = pipeline.backward(stream, saved, dy()?, none)?;
+            let dw = grads.get(ids[1], names::WEIGHTS).and_then(Gradient::grouped);
+            gradients.push(dw.and_then(GroupedTensor::as_packed).expect("dw").to_f32(stream)?);
+        }
+    }
+    let own = arguments(ForwardArguments::new(), &other);
+    let (_, saved) = forward(own)?;
+    let grads = pipeline.backward(stream, saved, dy()?, BackwardArguments::new())?;
+    let dw = grads.get(ids[1], names::WEIGHTS).and_then(Gradient::grouped).expect("dw");
+    assert_eq!(gradients[0], dw.as_packed().expect("packed").to_f32(stream)?);
+    assert_ne!(gradients[0], gradients[1], "in high precision");
     Ok(())
 }
 
@@ -383,11 +442,129 @@ fn over_memory(stream: &Stream) -> Result<()> {
     assert!(error.to_string().contains("a gradient's buffer overlaps"), "{error}");
     assert_eq!(scale.to_f32(stream)?, [1.0; GROUPS]);
 
+    // An operation without gradients has a history, too, and so has one in high precision.
+    let long = DelayedScaling { history_len: WIDTHS[1] * WIDTHS[2], ..DelayedScaling::default() };
+    let long = Net::recipes(stream, Recipe::Delayed(long))?;
+    let frozen = net.arguments(&long).needs(up, Selection::none());
+    let [first, last] = long.clone();
+    let high = [first.with_backward(BackwardPrecision::High)?, last];
+    for (what, arguments) in [("frozen", frozen), ("high", net.arguments(&high))] {
+        let history = long[0].delayed().expect("delayed").weight.history().clone();
+        let before = history.to_f32(stream)?;
+        let (y, saved) = net.pipeline.forward(stream, Net::x(stream)?, arguments)?;
+        let noted = history.to_f32(stream)?;
+        let mut dw = GroupedTensor::packed(history.reshape(&[GROUPS, WIDTHS[2], WIDTHS[1]])?)?;
+        let sinks = BackwardArguments::new().sink(down, names::WEIGHTS, Sink::Overwrite(&mut dw));
+        let error = net.pipeline.backward(stream, saved, y, sinks).map(drop).expect_err(what);
+        assert!(error.to_string().contains("a gradient's buffer overlaps"), "{what}: {error}");
+        assert_eq!(history.to_f32(stream)?, noted, "{what}");
+        assert!(what != "frozen" || noted != before, "forward notes magnitudes");
+    }
+
     let (y, saved) = forward()?;
     let sinks = |sink| BackwardArguments::new().sink(up, names::BIAS_ROW_SCALES, Sink::Into(sink));
     net.pipeline
         .backward(stream, saved, y, sinks(&mut Tensor::zeros(stream, &[GROUPS], DType::F32)?))
         .map(drop)
+}
+
+/// Of a layer in FP32, whose output has as many elements as the history has numbers.
+fn over_history(stream: &Stream) -> Result<()> {
+    let [k, n] = [32, 16];
+    let layer = |in_features, out_features, seed| -> Result<GroupedLinear> {
+        let config = Config { groups: GROUPS, in_features, out_features, dtype: DType::F32 };
+        let weights = tensor(stream, &[GROUPS, out_features, in_features], seed)?;
+        GroupedLinear::new(stream, config, GroupedTensor::packed(weights)?, None)
+    };
+    let layers = [layer(k, n, 1)?, layer(n, k, 2)?];
+    let scaling = DelayedScaling { history_len: n, ..DelayedScaling::default() };
+    let recipe = LayerRecipe::new(stream, layers[1].config(), Recipe::Delayed(scaling))?;
+    let history = recipe.delayed().expect("delayed").input.history().clone();
+    let mut pipeline = Sequential::new();
+    let [up, down] = layers.map(|layer| pipeline.push(layer));
+    let splits = Splits::host(&[1, 0, 2])?;
+    let arguments = ForwardArguments::new().splits(up, &splits).splits(down, &splits);
+    let mut h = history.reshape(&[3, n])?;
+    let arguments = arguments.recipe(down, &recipe).output(up, &mut h);
+    let error = pipeline.forward(stream, tensor(stream, &[3, k], 3)?, arguments).map(drop);
+    let error = error.expect_err("the history would be lost");
+    assert!(error.to_string().contains("a buffer for an output overlaps"), "{error}");
+    assert!(history.to_f32(stream)?.iter().all(|&noted| noted == 0.0));
+    Ok(())
+}
+
+fn elsewhere(stream: &Stream) -> Result<()> {
+    let Some(other) = crate::other_device::stream(stream) else { return Ok(()) };
+    let net = Net::new(stream)?;
+    let [up, _, down] = net.ids;
+    let recipe = Recipe::Delayed(DelayedScaling::default());
+    let [recipes, others] = [Net::recipes(stream, recipe)?, Net::recipes(&other, recipe)?];
+    let mut h = sevens(stream, &[ROWS, WIDTHS[1]])?;
+    let again = h.clone();
+    let arguments = net.arguments(&recipes).recipe(down, &others[1]).output(up, &mut h);
+    let error = net.pipeline.forward(stream, Net::x(stream)?, arguments).map(drop);
+    let error = error.expect_err("its states are on another device").to_string();
+    assert!(error.starts_with("operation 2 (grouped_linear): recipe lies on"), "{error}");
+    assert!(again.to_f32(stream)?.iter().all(|&value| value == SENTINEL), "was written");
+    Ok(())
+}
+
+/// With buffers and without: what they read stays until they have run.
+fn delayed(stream: &Stream) -> Result<()> {
+    let net = Net::new(stream)?;
+    let [up, _, down] = net.ids;
+    let plain = Net::recipes(stream, current())?;
+    let want = net.by_hand(stream, &plain)?;
+    let [first, last] = &plain;
+    let buffers = |own: &LayerRecipe| RecipeBuffers::new(stream, own, ROWS);
+    let buffered =
+        [first.clone().with_buffers(buffers(first)?), last.clone().with_buffers(buffers(last)?)];
+    for recipes in [plain.clone(), buffered] {
+        let arguments = net.arguments(&recipes);
+        let (_, saved) = net.pipeline.forward(stream, Net::x(stream)?, arguments)?;
+        let sinks = BackwardArguments::new().sink(down, names::WEIGHTS, Sink::Later).sink(
+            up,
+            names::WEIGHTS,
+            Sink::Later,
+        );
+        let mut grads = net.pipeline.backward(stream, saved, Net::dy(stream)?, sinks)?;
+        for (op, want) in [(down, &want[1]), (up, &want[2])] {
+            let Some(Gradient::Pending(mut pending)) = grads.take(op, names::WEIGHTS) else {
+                panic!("it was asked for")
+            };
+            let dw = pending.run(stream, GradSink::New)?;
+            assert_eq!(dw.as_packed().expect("packed").to_f32(stream)?, *want);
+        }
+    }
+    Ok(())
+}
+
+/// A rule whose stages hand recipes on, and one that does not say so.
+fn fused(stream: &Stream) -> Result<()> {
+    for passes in [Passes::Both, Passes::Forward, Passes::Backward] {
+        for takes_recipes in [true, false] {
+            let (mut net, runs) = (Net::new(stream)?, Runs::default());
+            net.pipeline.add_rule(Rule { passes, takes_recipes, runs: runs.clone() });
+            let recipes = Net::recipes(stream, current())?;
+            let want = net.by_hand(stream, &recipes)?;
+            assert_eq!(net.run(stream, &recipes)?, want, "{passes:?}");
+            let stages = match passes {
+                _ if !takes_recipes => [0, 0],
+                Passes::Both => [1, 1],
+                Passes::Forward => [1, 0],
+                Passes::Backward => [0, 1],
+            };
+            assert_eq!(runs.get(), stages, "{passes:?}");
+            let x = TensorSpec { shape: vec![ROWS, WIDTHS[0]], dtype: DTYPE };
+            let arguments = net.arguments(&recipes);
+            let target = stream.device().target();
+            let plan = net.pipeline.plan(target, &x, &arguments, Execution::Eager)?;
+            let reasons: Vec<_> = plan.refusals.iter().map(|own| own.reason.as_str()).collect();
+            let want = if takes_recipes { &[][..] } else { &["its stages know no recipes"] };
+            assert_eq!(reasons, want, "{passes:?}");
+        }
+    }
+    Ok(())
 }
 
 fn saved_alone(stream: &Stream) -> Result<()> {
@@ -407,7 +584,7 @@ fn saved_alone(stream: &Stream) -> Result<()> {
     )?;
     assert_eq!(y.to_f32(stream)?, want.to_f32(stream)?);
     let error = layer.save(&inputs, &y, &Selection::All).expect_err("nothing to keep");
-    assert!(error.is_unsupported(), "{error:?}");
+    assert!(error.is_invalid_argument(), "{error:?}");
     assert!(error.to_string().contains("Function::forward_and_save"), "{error}");
     Ok(())
 }

@@ -3,12 +3,13 @@
 use super::GroupedLinear;
 use super::delayed::PendingWgrad;
 use super::functional::{DbiasArgs, DbiasSink, DscalesArgs, dbias, dscales};
+use super::low_precision::LayerRecipe;
 use super::operands::{OutputGradient, WgradOperands, check_product};
 use super::saved::{Saved, not_saved, operand};
 use super::sink::{GradSink, RowSink, Wgrad};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Overlaps, Pass, Plan, Unkept};
+use crate::plan::{Overlaps, Pass, Plan};
 use crate::recipe::Role;
 use crate::tensor::{GroupedTensor, Tensor};
 
@@ -145,7 +146,8 @@ impl GroupedLinear {
         }
 
         // Where a buffer that is given later may not lie, either.
-        let unkept = later.then(|| Unkept::new(self.to_be_left(&saved)));
+        let unkept =
+            later.then(|| saved.left.clone().unwrap_or_default().and(self.to_be_left(&saved)));
         // What may find no memory, before histories, random states and sums move.
         let saved = saved.for_backward(stream, [dx, dw])?;
         let quantized = match &saved.recipe {
@@ -195,7 +197,8 @@ impl GroupedLinear {
     /// What no gradient may be written over but activations: memory of the recipe, and parameters. Those
     /// that no gradient needs, too: one written over them would ruin the layer.
     fn to_be_left<'a>(&'a self, saved: &'a Saved) -> impl Iterator<Item = &'a Tensor> {
-        saved.parameters_and_memory().into_iter().chain(self.parameters())
+        let memory = saved.recipes().flat_map(LayerRecipe::memory);
+        saved.parameters().into_iter().chain(self.parameters()).chain(memory)
     }
 
     /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits
@@ -217,6 +220,7 @@ impl GroupedLinear {
         overlaps.read(dy);
         overlaps.read(saved.activations());
         overlaps.read(self.to_be_left(saved));
+        saved.left.iter().for_each(|left| overlaps.read_unkept(left));
 
         if let RowSink::Into(dx) = &options.dx {
             operand(&saved.weights, "dx")?;

@@ -5,8 +5,8 @@ use std::fmt;
 use super::backward::wanted;
 use super::delayed::PendingWgrad;
 use super::forward::{BiasMode, CallSpec};
-use super::infer::NO_GRAPHS_ON_THE_CPU;
-use super::low_precision::{LayerRecipe, NO_BUFFERS_IN_GRAPH, RecipeSpec};
+use super::infer::unrecordable;
+use super::low_precision::{LayerRecipe, RecipeSpec};
 use super::operands::ProductRules;
 use super::saved::{Saved, Tokens, Weights};
 use super::sink::{GradSink, RowSink, Wgrad};
@@ -14,7 +14,7 @@ use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, Sele
 use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::{Execution, KernelChoice};
-use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
+use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, Tensor};
 
 /// A layer that records its forward, its backward and its delayed gradients of weights in a graph
@@ -363,16 +363,11 @@ fn refuse_unrecordable(
     splits: &Splits,
     recipe: Option<&LayerRecipe>,
 ) -> Result<()> {
-    let why = if stream.device().target().gpu.is_none() {
-        NO_GRAPHS_ON_THE_CPU
-    } else if splits.counts().is_some() {
-        HOST_SPLITS_IN_GRAPH
-    } else if recipe.is_some_and(|recipe| !recipe.spec().has_buffers()) {
-        NO_BUFFERS_IN_GRAPH
-    } else {
-        return Ok(());
-    };
-    Err(Error::unsupported(why))
+    let (target, host_splits) = (stream.device().target(), splits.counts().is_some());
+    match unrecordable(target, host_splits, recipe.map(LayerRecipe::spec)) {
+        Some(why) => Err(Error::unsupported(why)),
+        None => Ok(()),
+    }
 }
 
 /// The name of the first part that differs.
@@ -473,11 +468,14 @@ mod tests {
         });
         let error = outcome.map(drop).expect_err("nothing can be allocated in a graph");
         assert_eq!(runs, 2);
-        assert!(error.is_not_recorded() && error.is_unsupported(), "{error:?}");
+        assert!(error.is_not_recorded() && !error.is_unsupported(), "{error:?}");
         assert!(
             error.to_string().starts_with("what was asked for is computed, but not"),
             "{error}"
         );
+
+        let in_pipeline = error.in_operation(1, "captured");
+        assert!(in_pipeline.is_not_recorded() && !in_pipeline.is_unsupported());
 
         let refused = |_: &Stream| Err(Error::invalid("refused"));
         let error = record(&mut slot, Signature::new(), &stream, refused).map(drop).unwrap_err();

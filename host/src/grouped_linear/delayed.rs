@@ -55,8 +55,8 @@ impl PendingWgrad {
     /// buffer there, since nothing can be allocated.
     ///
     /// # Errors
-    /// It has run; the sink does not fit, or overlaps an operand or, while somebody keeps them,
-    /// parameters of the layer or memory of its recipe; out of memory; a driver failure.
+    /// It has run; the sink does not fit, or overlaps an operand or what of the layer's parameters and its
+    /// recipe's memory has not been freed; out of memory; a driver failure.
     pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
         let operands = self.operands()?;
         if let Some(dw) = sink.buffer() {

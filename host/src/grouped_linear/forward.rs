@@ -222,7 +222,6 @@ impl GroupedLinear {
         recipe.spec().check_layer(&self.config, options.kernel)?;
         let (_, needs) = self.effective((&options).into());
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
-        let columnwise = recipe.spec().columnwise([needs.dx, needs.dw]);
         if let Input::Quantized(x) = x {
             x.check_device("x", stream)?;
             recipe.check_tokens(x, needs.dw, stream.device().target())?;
@@ -236,25 +235,25 @@ impl GroupedLinear {
         let kind = bias_kind(bias, bias_row_scales, (groups, out_features, rows), stream)?;
         let problem = recipe.spec().product(Pass::Fprop, rows, (y.dtype(), kind), options.kernel);
         let plan = Plan::new(problem.into(), stream.device().target())?;
-        check_outputs(&plan, std::slice::from_ref(y))?;
+        let (source, a) = match x {
+            Input::Plain(x) => (Some(x), None),
+            Input::Quantized(x) => (None, Some(x)),
+        };
+        let b = recipe.given_weights();
+        let placed = scaled::Placed { a, b, bias };
+        self.check_operands(stream, recipe, &plan, &placed, Some(y), needs)?;
         let mut overlaps = Overlaps::default();
         overlaps.read(x.tensors().into_iter().chain(splits.device_tensor()).chain(bias_row_scales));
         overlaps.read(self.parameters());
         overlaps.read(recipe.memory());
         overlaps.write([&*y]);
         overlaps.check()?;
-        recipe.check_weights(stream, &self.weights, columnwise[1])?;
-        let (source, a) = match x {
-            Input::Plain(x) => (Some(x), None),
-            Input::Quantized(x) => (None, Some(x)),
-        };
-        let b = recipe.given_weights();
-        scaled::check_placed(&plan, &scaled::Placed { a, b, bias })?;
-        let kept = a.filter(|_| needs.dw).into_iter().chain(b.filter(|_| needs.dx));
-        recipe.check_restorable(stream.device().target(), kept)?;
+        let own = recipe.spec();
+        let [tokens, matrices] =
+            [own.columnwise_tokens(needs.dw), own.columnwise_weights(needs.dx)];
         let open = |role, columnwise| recipe.open(stream, role, rows, [true, columnwise]);
-        let mut x = a.cloned().map_or_else(|| open(Role::Input, columnwise[0]), Ok)?;
-        let mut weights = b.cloned().map_or_else(|| open(Role::Weight, columnwise[1]), Ok)?;
+        let mut x = a.cloned().map_or_else(|| open(Role::Input, tokens), Ok)?;
+        let mut weights = b.cloned().map_or_else(|| open(Role::Weight, matrices), Ok)?;
         recipe.spec().check_buffers_of_backward(rows, [needs.dx, needs.dw])?;
         let accumulation = recipe.recipe().accumulation(Pass::Fprop);
         let kernel = options.kernel;
@@ -288,20 +287,39 @@ impl GroupedLinear {
         output: Option<&Tensor>,
     ) -> Result<()> {
         let (own, target) = (recipe.spec(), stream.device().target());
+        let (_, needs) = self.effective(call);
         for tensor in recipe.memory() {
             tensor.check_device("the recipe's memory", stream)?;
         }
         let product =
             own.product(Pass::Fprop, rows, (self.config.dtype, BiasKind::None), call.kernel);
         let plan = Plan::new(product.into(), target)?;
-        check_outputs(&plan, output.map_or(&[], std::slice::from_ref))?;
-        // Which copies there are of given weights has been asked with the gradients that are wanted.
-        recipe.check_weights(stream, &self.weights, false)?;
         let bias = self.bias.as_ref().filter(|_| call.bias != BiasMode::Leave);
-        scaled::check_placed(&plan, &scaled::Placed { a: None, b: recipe.given_weights(), bias })?;
+        let placed = scaled::Placed { a: None, b: recipe.given_weights(), bias };
+        self.check_operands(stream, recipe, &plan, &placed, output, needs)?;
         let Some(tokens) = tokens else { return Ok(()) };
         let plan = Plan::new(own.quantization(Role::Input, rows, [true, false]), target)?;
         check_source(&plan, std::slice::from_ref(tokens))
+    }
+
+    /// Refuses weights that forward could not use or backward not restore, and operands that lie where
+    /// the product could not read or write them.
+    fn check_operands(
+        &self,
+        stream: &Stream,
+        recipe: &LayerRecipe,
+        plan: &Plan,
+        placed: &scaled::Placed<'_>,
+        output: Option<&Tensor>,
+        needs: Needs,
+    ) -> Result<()> {
+        check_outputs(plan, output.map_or(&[], std::slice::from_ref))?;
+        let columnwise = recipe.spec().columnwise_weights(needs.dx);
+        recipe.check_weights(stream, &self.weights, columnwise)?;
+        scaled::check_placed(plan, placed)?;
+        let tokens = placed.a.filter(|_| needs.dw);
+        let kept = tokens.into_iter().chain(placed.b.filter(|_| needs.dx));
+        recipe.check_restorable(stream.device().target(), kept)
     }
 
     /// Computes, and keeps nothing.
@@ -346,6 +364,7 @@ impl GroupedLinear {
             kernel: options.kernel,
             recipe: None,
             restore: None,
+            left: None,
         }
     }
 

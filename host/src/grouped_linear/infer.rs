@@ -2,7 +2,7 @@
 //! too, so that what is inferred is what is made.
 
 use super::forward::{BiasMode, CallSpec, Needs};
-use super::low_precision::RecipeSpec;
+use super::low_precision::{NO_BUFFERS_IN_GRAPH, RecipeSpec};
 use super::{Config, ForwardOptions, GroupedLinear, LayerRecipe};
 use crate::plan::{
     BiasKind, DbiasProblem, DscalesProblem, Execution, GemmProblem, KernelChoice, Pass, Plan,
@@ -12,7 +12,7 @@ use crate::splits::{HOST_SPLITS_IN_GRAPH, Splits};
 use crate::tensor::{DType, QuantizedSpec, TensorSpec};
 
 /// Why the CPU reference executes nothing that is to be captured.
-pub(super) const NO_GRAPHS_ON_THE_CPU: &str = "the CPU reference records no graphs";
+const NO_GRAPHS_ON_THE_CPU: &str = "the CPU reference records no graphs";
 
 /// What forward and backward of a layer give.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,31 @@ pub(crate) struct IntendedCall {
     pub(crate) host_splits: bool,
     pub(crate) call: CallSpec,
     pub(crate) execution: Execution,
+}
+
+impl IntendedCall {
+    /// Why it cannot be recorded, if it is to be.
+    fn unrecordable(&self, recipe: Option<&RecipeSpec>) -> Option<&'static str> {
+        match self.execution {
+            Execution::Eager => None,
+            Execution::Captured => unrecordable(self.target, self.host_splits, recipe),
+        }
+    }
+}
+
+/// Why no graph can record a call, whatever it computes.
+pub(super) fn unrecordable(
+    target: Target,
+    host_splits: bool,
+    recipe: Option<&RecipeSpec>,
+) -> Option<&'static str> {
+    if target.gpu.is_none() {
+        Some(NO_GRAPHS_ON_THE_CPU)
+    } else if host_splits {
+        Some(HOST_SPLITS_IN_GRAPH)
+    } else {
+        recipe.filter(|own| !own.has_buffers()).map(|_| NO_BUFFERS_IN_GRAPH)
+    }
 }
 
 impl Config {
@@ -179,19 +204,19 @@ impl GroupedLinear {
         intended: IntendedCall,
         recipe: Option<&RecipeSpec>,
     ) -> Option<String> {
-        let IntendedCall { target, rows, call, execution, .. } = intended;
+        let IntendedCall { target, rows, call, .. } = intended;
         let (_, Needs { dx, dw, .. }) = self.effective(call);
         let Some(recipe) = recipe else { return self.unsupported_passes(intended, [true, dx, dw]) };
-        let [_, weights] = recipe.columnwise([dx, dw]);
+        if let Some(why) = intended.unrecordable(Some(recipe)) {
+            return Some(why.to_owned());
+        }
         let fits = recipe
-            .check_layer(&self.config, call.kernel)
-            .and_then(|()| recipe.check_given_weights(weights, target))
-            .and_then(|()| recipe.check_buffers(rows, [dx, dw]));
+            .check_call(&self.config, call.kernel, rows, [dx, dw])
+            .and_then(|()| recipe.check_given_weights(recipe.columnwise_weights(dx), target));
         if let Err(error) = fits {
             return Some(error.to_string());
         }
-        let captured = execution == Execution::Captured;
-        let refused = recipe.unsupported_reason(target, rows, (dx, dw), call.kernel, captured);
+        let refused = recipe.unsupported_reason(target, rows, (dx, dw), call.kernel);
         // Forward is the recipe's; backward may have products of the layer's type.
         let high = !recipe.in_backward();
         refused.or_else(|| self.unsupported_passes(intended, [false, high && dx, high && dw]))
@@ -200,16 +225,13 @@ impl GroupedLinear {
     /// The same of some of its products: fprop, dgrad and wgrad.
     fn unsupported_passes(
         &self,
-        IntendedCall { target, rows, host_splits, call, execution }: IntendedCall,
+        intended: IntendedCall,
         [fprop, dgrad, wgrad]: [bool; 3],
     ) -> Option<String> {
-        let captured = execution == Execution::Captured;
-        if captured && target.gpu.is_none() {
-            return Some(NO_GRAPHS_ON_THE_CPU.to_owned());
+        if let Some(why) = intended.unrecordable(None) {
+            return Some(why.to_owned());
         }
-        if captured && host_splits {
-            return Some(HOST_SPLITS_IN_GRAPH.to_owned());
-        }
+        let IntendedCall { target, rows, call, .. } = intended;
         let (config, (bias, needs)) = (&self.config, self.effective(call));
         let product = |pass| config.product(pass, rows, config.dtype, call.kernel).into();
         let problems = [
@@ -224,7 +246,7 @@ impl GroupedLinear {
     }
 
     /// The type of the bias that forward adds, and the gradients that there can be.
-    pub(super) fn effective(&self, call: CallSpec) -> (Option<DType>, Needs) {
+    pub(crate) fn effective(&self, call: CallSpec) -> (Option<DType>, Needs) {
         let bias = match call.bias {
             BiasMode::Leave => None,
             BiasMode::Add | BiasMode::RowScaled => self.bias.as_ref(),

@@ -5,7 +5,7 @@ use super::forward::Needs;
 use super::low_precision::LayerRecipe;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{BiasKind, KernelChoice, Pass, Problem};
+use crate::plan::{BiasKind, KernelChoice, Pass, Problem, Unkept};
 use crate::recipe::Role;
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
@@ -40,6 +40,8 @@ pub struct Saved {
     pub(super) recipe: Option<LayerRecipe>,
     /// What restores quantized tokens and weights for a backward in the layer's type.
     pub(super) restore: Option<LayerRecipe>,
+    /// Memory of a recipe that backward does not need, over which no gradient is written, either.
+    pub(super) left: Option<Unkept>,
 }
 
 /// Tokens as backward reads them.
@@ -136,10 +138,20 @@ impl Saved {
         weights.chain(self.bias.iter().flat_map(GroupedTensor::tensors)).collect()
     }
 
-    /// The same, and all that the recipe uses over and over.
-    pub(crate) fn parameters_and_memory(&self) -> Vec<&Tensor> {
-        let recipes = self.recipe.iter().chain(&self.restore);
-        self.parameters().into_iter().chain(recipes.flat_map(LayerRecipe::memory)).collect()
+    /// Weights that live on account of this value alone: forward quantized them, into new memory.
+    pub(crate) fn own_weights(&self) -> Vec<&Tensor> {
+        let is_new = |recipe: &LayerRecipe| recipe.spec().makes_weights();
+        match &self.weights {
+            Some(Weights::Quantized(weights)) if self.recipes().any(is_new) => {
+                weights.tensors().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What backward follows, or what restores its operands.
+    pub(super) fn recipes(&self) -> impl Iterator<Item = &LayerRecipe> {
+        self.recipe.iter().chain(&self.restore)
     }
 
     /// The same, of a forward in low precision: backward reads what it quantized.
@@ -156,6 +168,8 @@ impl Saved {
         }
         self.recipe = recipe.spec().in_backward().then(|| recipe.clone());
         self.restore = recipe.spec().dequantizes().then(|| recipe.clone());
+        let needs_none = self.recipe.is_none() && self.restore.is_none();
+        self.left = needs_none.then(|| Unkept::new(recipe.memory()));
         Ok(self)
     }
 

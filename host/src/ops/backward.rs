@@ -13,6 +13,7 @@ use super::plan::{Planned, Runner, SequencePlan};
 use super::sequential::{Sequential, check_count};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::plan::Unkept;
 use crate::tensor::Tensor;
 
 /// What forward keeps for backward, of every operation.
@@ -25,6 +26,8 @@ pub struct SavedSequence {
     pub(super) sequence: u64,
     pub(super) planned: Arc<Planned>,
     pub(super) saved: Vec<Option<AnySaved>>,
+    /// Where the memory of all recipes lies.
+    pub(super) recipes: Unkept,
 }
 
 /// Gradients of a pipeline, by operation and name.
@@ -55,10 +58,15 @@ impl Sequential {
                 "saved is what another pipeline kept; pass it to the pipeline whose forward gave it",
             ));
         }
-        let SavedSequence { planned, mut saved, .. } = saved;
+        let SavedSequence { planned, mut saved, recipes, .. } = saved;
         let mut sinks = arguments.into_sinks(self.id, saved.len())?;
-        let runners =
-            self.check_backward(stream, &planned, &saved, &output_gradient, &mut sinks)?;
+        let runners = self.check_backward(
+            stream,
+            &planned,
+            (&saved, &recipes),
+            &output_gradient,
+            &mut sinks,
+        )?;
 
         let mut gradients: Vec<Gradients> = saved.iter().map(|_| Gradients::new()).collect();
         let mut flowing = Some(output_gradient);
@@ -94,7 +102,7 @@ impl Sequential {
         &self,
         stream: &Stream,
         planned: &Planned,
-        saved: &[Option<AnySaved>],
+        (saved, recipes): (&[Option<AnySaved>], &Unkept),
         output_gradient: &Tensor,
         sinks: &mut [Sinks<'_>],
     ) -> Result<Vec<Runner>> {
@@ -141,7 +149,7 @@ impl Sequential {
         if stream.queue().is_capturing() {
             checks::captured(&operations, planned, &runners, sinks)?;
         }
-        checks::overlaps(&operations, saved, output_gradient, sinks)?;
+        checks::overlaps(&operations, saved, recipes, output_gradient, sinks)?;
         Ok(runners)
     }
 

@@ -8,7 +8,8 @@ use super::plan::{Planned, Runner};
 use super::value::{Inputs, Value};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::Overlaps;
+use crate::grouped_linear::LayerRecipe;
+use crate::plan::{Overlaps, Unkept};
 use crate::tensor::{GroupedTensor, Tensor};
 
 /// Arguments whose specs fit: devices, splits that the host knows, buffers for outputs, and overlaps.
@@ -21,8 +22,7 @@ pub(super) fn forward(
 ) -> Result<()> {
     x.check_device("x", stream)?;
     // New tensors overlap nothing, so without buffers the many parts of parameters need no look.
-    let writes =
-        calls.iter().any(|call| call.output.is_some() || buffers_of(call).next().is_some());
+    let writes = calls.iter().any(|call| call.output.is_some());
     let mut overlaps = Overlaps::default();
     overlaps.read([x]);
     let mut rows = x.shape().first().copied();
@@ -57,33 +57,57 @@ pub(super) fn forward(
             match value {
                 Value::Tensor(tensor) => overlaps.read([tensor]),
                 Value::Splits(splits) => overlaps.read(splits.device_tensor()),
-                Value::Recipe(recipe) => overlaps.read(recipe.memory_but_buffers()),
+                Value::Recipe(recipe) => overlaps.read(recipe.memory()),
                 Value::Choice(_) => {}
             }
-        }
-        // What is kept in a recipe's buffers must stay; those of operations that keep nothing may be one.
-        match planned.plan.specs[index].gradients.is_empty() {
-            true => overlaps.read(buffers_of(call)),
-            false => overlaps.write(buffers_of(call)),
         }
         overlaps.read(operation.parameter_tensors());
         overlaps.write(call.output.as_deref());
     }
     overlaps.check().map_err(|_| {
         Error::invalid(
-            "a buffer for an output overlaps another, or what the pipeline reads, or operations that \
-             keep something share a recipe's buffers; give each memory of its own",
+            "a buffer for an output overlaps another, or what the pipeline reads; give it memory of \
+             its own",
         )
     })
 }
 
-/// The memory of the buffers of its recipe.
-fn buffers_of<'a>(call: &'a OpForward<'_>) -> impl Iterator<Item = &'a Tensor> {
-    let recipe = |(_, value): (_, &'a Value)| match value {
-        Value::Recipe(recipe) => Some(recipe.buffer_memory()),
+/// Refuses to keep what backward needs in buffers of a recipe that a later operation writes.
+pub(super) fn buffers(
+    operations: &[&dyn Operation],
+    planned: &Planned,
+    calls: &[OpForward<'_>],
+) -> Result<()> {
+    let mut kept: Vec<&LayerRecipe> = Vec::new();
+    for (index, (operation, call)) in operations.iter().zip(calls).enumerate() {
+        let Some(recipe) = recipe_of(call).filter(|recipe| recipe.spec().has_buffers()) else {
+            continue;
+        };
+        if !kept.is_empty() {
+            let mut overlaps = Overlaps::default();
+            overlaps.read(kept.iter().flat_map(|recipe| recipe.buffer_memory()));
+            overlaps.write(recipe.buffer_memory());
+            overlaps.check().map_err(|_| {
+                let error = Error::invalid(
+                    "its recipe's buffers hold what an earlier operation keeps for backward; give \
+                     each RecipeBuffers of its own",
+                );
+                error.in_operation(index, operation.kind())
+            })?;
+        }
+        if recipe.spec().keeps_in_buffers() && !planned.plan.specs[index].gradients.is_empty() {
+            kept.push(recipe);
+        }
+    }
+    Ok(())
+}
+
+/// The recipe of an operation.
+pub(super) fn recipe_of<'a>(call: &'a OpForward<'_>) -> Option<&'a LayerRecipe> {
+    call.inputs.iter().find_map(|(_, value)| match value {
+        Value::Recipe(recipe) => Some(&**recipe),
         _ => None,
-    };
-    call.inputs.iter().filter_map(recipe).flatten()
+    })
 }
 
 /// Refuses memory that a stage could not use when its turn comes. Arguments fit, and `x` of the first
@@ -110,7 +134,8 @@ pub(super) fn placement(
             }
             None => {
                 let (specs, inputs) = (&planned.inputs[first], &calls[0].inputs);
-                operations[first].check_forward(stream, specs, inputs, output)
+                let needs = &planned.needs[first];
+                operations[first].check_forward(stream, specs, inputs, output, needs)
             }
         };
         checked.map_err(|error| error.in_operation(first, operations[first].kind()))?;
@@ -187,11 +212,12 @@ pub(super) fn captured(
     Ok(())
 }
 
-/// Buffers of gradients against each other, against all that backward reads and against the parameters
-/// of all operations, also of those that backward does not reach.
+/// Buffers of gradients against each other, against all that backward reads and against parameters and
+/// recipes of all operations, also of those that backward does not reach.
 pub(super) fn overlaps(
     operations: &[&dyn Operation],
     saved: &[Option<AnySaved>],
+    recipes: &Unkept,
     output_gradient: &Tensor,
     sinks: &[Sinks<'_>],
 ) -> Result<()> {
@@ -208,6 +234,7 @@ pub(super) fn overlaps(
     for operation in operations {
         overlaps.read(operation.parameter_tensors());
     }
+    overlaps.read_unkept(recipes);
     // Backward runs the last operation first. What adds to a buffer that has been written must be the
     // gradient of the same parameter, which several operations share.
     let mut written: Vec<(Option<&GroupedTensor>, &GroupedTensor)> = Vec::new();

@@ -74,8 +74,8 @@ pub trait Function: Debug + Send + Sync {
 
     /// Refuses what [`forward`](Function::forward) would refuse of memory, before any of it is
     /// written: a pipeline asks all its operations before the first one runs. `specs` are those of
-    /// all inputs; of `inputs` and `output` there are those that exist already. By default nothing is
-    /// refused.
+    /// all inputs, and `needs` says which gradients are wanted; of `inputs` and `output` there are those
+    /// that exist already. By default nothing is refused.
     ///
     /// # Errors
     /// A tensor lies on another device, or where it can be neither read nor written.
@@ -85,8 +85,9 @@ pub trait Function: Debug + Send + Sync {
         specs: &InputSpecs,
         inputs: &Inputs,
         output: Option<&Tensor>,
+        needs: &Selection,
     ) -> Result<()> {
-        let _ = (stream, specs, inputs, output);
+        let _ = (stream, specs, inputs, output, needs);
         Ok(())
     }
 
@@ -107,7 +108,8 @@ pub trait Function: Debug + Send + Sync {
     fn save(&self, inputs: &Inputs, output: &Tensor, needs: &Selection) -> Result<Self::Saved>;
 
     /// [`forward`](Function::forward), then [`save`](Function::save). A function whose forward makes what
-    /// backward needs, as a layer that quantizes does, has a way of its own.
+    /// backward needs, as a layer that quantizes does, has a way of its own, and one that wraps it must
+    /// hand this on: behind its forward it is too late to save.
     ///
     /// # Errors
     /// Those of both.
@@ -164,7 +166,7 @@ pub type AnySaved = Box<dyn SavedState>;
 pub struct Kept<'a> {
     /// Live as long as this handle.
     pub activations: Vec<&'a Tensor>,
-    /// The function holds them as well, or a recipe that it was given.
+    /// The function holds them as well, or what it was given.
     pub parameters: Vec<&'a Tensor>,
 }
 
@@ -205,7 +207,7 @@ impl Selection {
 pub struct FunctionSpecs {
     /// The output.
     pub output: TensorSpec,
-    /// Inputs and others that are kept for backward; without parameters.
+    /// Inputs and others that are kept for backward; of parameters, what is made of them for the call.
     pub saved: Named<TensorSpec>,
     /// The gradients, in new tensors; without those that nobody wants.
     pub gradients: Named<TensorSpec>,
@@ -224,7 +226,9 @@ pub enum Sink<'a> {
     Overwrite(&'a mut GroupedTensor),
     /// The caller's buffer, for the gradient of a parameter; added to.
     Accumulate(&'a mut GroupedTensor),
-    /// Computed later: [`Gradient::Pending`] is given.
+    /// Computed later: [`Gradient::Pending`] is given. Its buffer, given then, is held against what its
+    /// own operation reads and has, not against what others have; and what it reads may lie in
+    /// [`RecipeBuffers`](crate::RecipeBuffers), so it runs before the next forward in these.
     Later,
     /// Nowhere, even though it was wanted.
     Skip,

@@ -14,14 +14,19 @@ use crate::tensor::Tensor;
 /// Looks at consecutive operations while a pipeline is planned, and may replace them by one stage.
 ///
 /// The plan is kept, so a rule is asked once for a signature; it must decide from the window alone. It
-/// refuses inputs that its stage does not know, a layer's [`RECIPE`](super::names::RECIPE) among them:
-/// nobody else would notice that they are left out.
+/// refuses inputs that its stage does not know.
 pub trait FusionRule: Debug + Send + Sync {
     /// A word for plans.
     fn name(&self) -> &'static str;
 
     /// Number of operations that it replaces.
     fn length(&self) -> usize;
+
+    /// Whether its stages compute in the recipes that operations are given. Where they do not, which is
+    /// the default, no operation with a recipe is fused: the plan has a refusal.
+    fn takes_recipes(&self) -> bool {
+        false
+    }
 
     /// What becomes of these operations.
     fn fuse(&self, window: &Window<'_>) -> Decision;

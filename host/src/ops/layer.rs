@@ -6,8 +6,8 @@ use super::function::{
 };
 use super::named::Named;
 use super::names::{
-    BIAS, BIAS_ROW_SCALES, BIAS_USE, KERNEL, RECIPE, SPLITS, WEIGHTS, X, X_AMAX, X_SCALE,
-    X_SCALE_INV,
+    BIAS, BIAS_ROW_SCALES, BIAS_USE, KERNEL, RECIPE, SPLITS, WEIGHTS, WEIGHTS_AMAX, WEIGHTS_SCALE,
+    WEIGHTS_SCALE_INV, X, X_AMAX, X_SCALE, X_SCALE_INV,
 };
 use super::value::{InputSpecs, Inputs, SplitsSpec};
 use crate::backend::Stream;
@@ -33,7 +33,7 @@ struct Checked {
     recipe: Option<RecipeSpec>,
 }
 
-/// Inputs `x [T, K]`, `splits`, `recipe` and, for a layer with bias, `bias_row_scales [T]` in FP32 or
+/// Inputs `x [T, K]`, `splits`, `kernel`, `recipe` and, for a layer with bias, `bias_row_scales [T]` in FP32 or
 /// `bias_use` ([`names`](super::names)); gradients `x`, `weights`, `bias` and `bias_row_scales`. With a
 /// recipe forward makes what backward needs, so that there is no [`save`](Function::save) of its own.
 impl Function for GroupedLinear {
@@ -59,10 +59,12 @@ impl Function for GroupedLinear {
     fn infer(&self, inputs: &InputSpecs, needs: &Selection) -> Result<FunctionSpecs> {
         let Checked { rows, call, recipe, .. } = check(self, inputs, needs)?;
         let specs = self.infer_call(rows, call, recipe.as_ref());
-        let [x, scale, scale_inv, amax] = match specs.saved_quantized_x {
+        let [x, x_scale, x_scale_inv, x_amax] = match specs.saved_quantized_x {
             Some(quantized) => parts(quantized),
             None => [specs.saved_x, None, None, None],
         };
+        let weights = recipe.filter(|_| specs.dx.is_some()).and_then(|own| own.saved_weights());
+        let [w, w_scale, w_scale_inv, w_amax] = weights.map_or_else(Default::default, parts);
         let row_scales = (BIAS_ROW_SCALES, specs.saved_row_scales);
         let splits = inputs.splits(SPLITS)?.on_device;
         let splits = splits.map(|dtype| TensorSpec { shape: vec![self.config().groups], dtype });
@@ -70,9 +72,13 @@ impl Function for GroupedLinear {
             output: specs.y,
             saved: present([
                 (X, x),
-                (X_SCALE, scale),
-                (X_SCALE_INV, scale_inv),
-                (X_AMAX, amax),
+                (X_SCALE, x_scale),
+                (X_SCALE_INV, x_scale_inv),
+                (X_AMAX, x_amax),
+                (WEIGHTS, w),
+                (WEIGHTS_SCALE, w_scale),
+                (WEIGHTS_SCALE_INV, w_scale_inv),
+                (WEIGHTS_AMAX, w_amax),
                 row_scales,
                 (SPLITS, splits),
             ]),
@@ -108,8 +114,9 @@ impl Function for GroupedLinear {
         specs: &InputSpecs,
         inputs: &Inputs,
         output: Option<&Tensor>,
+        needs: &Selection,
     ) -> Result<()> {
-        let Checked { rows, call, .. } = check(self, specs, &Selection::none())?;
+        let Checked { rows, call, .. } = check(self, specs, needs)?;
         let bias = self.bias().filter(|_| call.bias != BiasMode::Leave);
         bias.map_or(Ok(()), |bias| bias.check_device("bias", stream))?;
         let tokens = inputs.optional_tensor(X)?;
@@ -128,7 +135,7 @@ impl Function for GroupedLinear {
     fn save(&self, inputs: &Inputs, _output: &Tensor, needs: &Selection) -> Result<Saved> {
         let options = options(self, inputs, needs)?;
         if options.recipe.is_some() {
-            return Err(Error::unsupported(
+            return Err(Error::invalid(
                 "with a recipe forward makes what backward needs; call Function::forward_and_save",
             ));
         }
@@ -180,7 +187,11 @@ impl Function for GroupedLinear {
 
 impl SavedState for Saved {
     fn kept(&self) -> Kept<'_> {
-        Kept { activations: self.activations(), parameters: self.parameters_and_memory() }
+        let (mut activations, mut parameters) = (self.activations(), self.parameters());
+        let own = self.own_weights();
+        parameters.retain(|tensor| !own.iter().any(|own| own.same_as(tensor)));
+        activations.extend(own);
+        Kept { activations, parameters }
     }
 }
 
@@ -189,12 +200,12 @@ fn present<T, const N: usize>(values: [(&'static str, Option<T>); N]) -> Named<T
     values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Data, scale, scale_inv and amax of tokens of which one copy is kept.
-fn parts(tokens: QuantizedSpec) -> [Option<TensorSpec>; 4] {
-    let Some(direction) = tokens.directions().next() else { return [const { None }; 4] };
-    let CopySpec { data, scale_inv, amax } = tokens.copy(direction);
-    let per_group = TensorSpec { shape: vec![tokens.groups], dtype: DType::F32 };
-    let scale = tokens.format.is_whole().then_some(per_group);
+/// Data, scale, scale_inv and amax of a tensor of which one copy is kept.
+fn parts(kept: QuantizedSpec) -> [Option<TensorSpec>; 4] {
+    let Some(direction) = kept.directions().next() else { return Default::default() };
+    let CopySpec { data, scale_inv, amax } = kept.copy(direction);
+    let per_group = TensorSpec { shape: vec![kept.groups], dtype: DType::F32 };
+    let scale = kept.format.is_whole().then_some(per_group);
     // Exact numbers have no scales.
     [Some(data), scale, Some(scale_inv).filter(|own| own.byte_len() > 0), amax]
 }
@@ -253,8 +264,11 @@ fn check(layer: &GroupedLinear, inputs: &InputSpecs, needs: &Selection) -> Resul
     let kernel = KernelChoice::ALL.into_iter().find(|kernel| kernel.name() == name);
     let kernel = kernel.unwrap_or_default();
     let recipe = inputs.recipe(RECIPE)?.copied();
-    recipe.map_or(Ok(()), |recipe| recipe.check_layer(&layer.config(), kernel))?;
     let call = CallSpec { bias, needs: layer_needs(needs), kernel };
+    if let Some(recipe) = &recipe {
+        let (_, Needs { dx, dw, .. }) = layer.effective(call);
+        recipe.check_call(&layer.config(), kernel, rows, [dx, dw])?;
+    }
     Ok(Checked { rows, splits, call, recipe })
 }
 

@@ -83,6 +83,12 @@ pub mod names {
     pub const X_SCALE_INV: &str = "x_scale_inv";
     /// Largest magnitudes of `x`, where that is kept in NVFP4.
     pub const X_AMAX: &str = "x_amax";
+    /// As [`X_SCALE`], of weights that forward has quantized into new memory.
+    pub const WEIGHTS_SCALE: &str = "weights_scale";
+    /// As [`X_SCALE_INV`], of weights that forward has quantized into new memory.
+    pub const WEIGHTS_SCALE_INV: &str = "weights_scale_inv";
+    /// As [`X_AMAX`], of weights that forward has quantized into new memory.
+    pub const WEIGHTS_AMAX: &str = "weights_amax";
     /// The weights of a layer.
     pub const WEIGHTS: &str = "weights";
     /// The bias of a layer.

@@ -34,6 +34,7 @@ pub(super) trait Operation: Debug + Send + Sync {
         specs: &InputSpecs,
         inputs: &Inputs,
         output: Option<&Tensor>,
+        needs: &Selection,
     ) -> Result<()>;
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()>;
     fn forward_and_save(
@@ -108,8 +109,9 @@ impl<F: Function + 'static> Operation for Erased<F> {
         specs: &InputSpecs,
         inputs: &Inputs,
         output: Option<&Tensor>,
+        needs: &Selection,
     ) -> Result<()> {
-        self.0.check_forward(stream, specs, inputs, output)
+        self.0.check_forward(stream, specs, inputs, output, needs)
     }
 
     fn forward(&self, stream: &Stream, inputs: &Inputs, output: &mut Tensor) -> Result<()> {

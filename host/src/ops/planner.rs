@@ -8,7 +8,7 @@ use super::fusion::{Decision, FusionRule, Passes, SequencePass, Window, WindowOp
 use super::names::X;
 use super::operation::Operation;
 use super::plan::{Planned, Refusal, Runner, SequencePlan, Signature};
-use super::value::InputSpecs;
+use super::value::{InputSpecs, ValueSpec};
 use crate::error::{Error, Result};
 use crate::plan::Execution;
 
@@ -149,7 +149,9 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let operations = range.start..range.start + length;
+            let knows_all = rule.takes_recipes() || !self.has_recipe(&operations);
             let refused = match rule.fuse(&self.window(operations.clone(), pass)) {
+                Decision::Fused(_) if !knows_all => Some("its stages know no recipes".to_owned()),
                 Decision::Fused(stage) if passes.contains(&stage.passes()) => {
                     match self.inner_output(&operations, pass) {
                         None => {
@@ -169,6 +171,12 @@ impl<'a> Planner<'a> {
             }
         }
         None
+    }
+
+    /// Whether one of the operations is given a recipe.
+    fn has_recipe(&self, operations: &Range<usize>) -> bool {
+        let mut values = self.inputs[operations.clone()].iter().flat_map(InputSpecs::iter);
+        values.any(|(_, value)| matches!(value, ValueSpec::Recipe(_)))
     }
 
     /// A fused forward has no output but the last operation's.

@@ -16,7 +16,8 @@ use super::planner::Planner;
 use super::value::{Inputs, Value};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Execution, Target};
+use crate::grouped_linear::LayerRecipe;
+use crate::plan::{Execution, Target, Unkept};
 use crate::splits::Splits;
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -24,7 +25,7 @@ use crate::tensor::{Tensor, TensorSpec};
 ///
 /// A call is planned before anything runs: shapes are checked from operation to operation, and an
 /// argument that its operation cannot take is refused. Calls with one signature (shapes, types, which
-/// arguments are given, device) share a plan.
+/// arguments are given, choices, what a recipe says and has memory for, device) share a plan.
 ///
 /// See [the module](super) for an example.
 #[derive(Debug)]
@@ -127,6 +128,9 @@ impl Sequential {
         checks::forward(stream, &operations, &planned, &x, &calls)?;
         calls[0].inputs.insert(X, x.clone().into());
         checks::placement(stream, &operations, &planned, &mut calls)?;
+        checks::buffers(&operations, &planned, &calls)?;
+        let recipes = calls.iter().filter_map(checks::recipe_of);
+        let recipes = Unkept::new(recipes.flat_map(LayerRecipe::memory));
 
         let mut saved: Vec<Option<AnySaved>> = calls.iter().map(|_| None).collect();
         let mut flowing = x;
@@ -136,7 +140,7 @@ impl Sequential {
             let saved = &mut saved[runner.operations.clone()];
             flowing = self.run_forward(stream, &planned, runner, calls, saved)?;
         }
-        Ok((flowing, SavedSequence { sequence: self.id, planned, saved }))
+        Ok((flowing, SavedSequence { sequence: self.id, planned, saved, recipes }))
     }
 
     pub(super) fn operations(&self) -> impl Iterator<Item = &dyn Operation> {

@@ -16,7 +16,7 @@ pub enum Value {
     Splits(Splits),
     /// One of the choices that the function offers.
     Choice(&'static str),
-    /// Low precision.
+    /// What a layer computes in low precision by.
     Recipe(Box<LayerRecipe>),
 }
 
@@ -30,7 +30,7 @@ pub enum ValueSpec {
     Splits(SplitsSpec),
     /// One of the choices that the function offers.
     Choice(&'static str),
-    /// Low precision.
+    /// What a layer computes in low precision by.
     Recipe(Box<RecipeSpec>),
 }
 
@@ -79,6 +79,12 @@ impl From<TensorSpec> for ValueSpec {
     }
 }
 
+impl From<RecipeSpec> for ValueSpec {
+    fn from(spec: RecipeSpec) -> Self {
+        Self::Recipe(Box::new(spec))
+    }
+}
+
 impl From<&Value> for ValueSpec {
     fn from(value: &Value) -> Self {
         match value {
@@ -88,7 +94,7 @@ impl From<&Value> for ValueSpec {
                 on_device: splits.device_tensor().map(Tensor::dtype),
             }),
             Value::Choice(choice) => Self::Choice(choice),
-            Value::Recipe(recipe) => Self::Recipe(Box::new(*recipe.spec())),
+            Value::Recipe(recipe) => (*recipe.spec()).into(),
         }
     }
 }

@@ -20,7 +20,7 @@ struct Span {
     written: bool,
 }
 
-/// Where tensors lie that are not kept, for as long as somebody else keeps them.
+/// Where tensors lie that are not kept, for as long as their memory is.
 #[derive(Clone, Debug)]
 pub(crate) struct Unkept(Arc<[(Span, WeakMemory)]>);
 
@@ -28,6 +28,18 @@ impl Unkept {
     pub(crate) fn new<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Self {
         let place = |tensor: &Tensor| (Span::new(tensor, false), WeakMemory::of(tensor.memory()));
         Self(tensors.into_iter().map(place).collect())
+    }
+
+    /// These and others.
+    pub(crate) fn and<'a>(&self, tensors: impl IntoIterator<Item = &'a Tensor>) -> Self {
+        let Self(others) = Self::new(tensors);
+        Self(self.0.iter().chain(&*others).cloned().collect())
+    }
+}
+
+impl Default for Unkept {
+    fn default() -> Self {
+        Self::new([])
     }
 }
 

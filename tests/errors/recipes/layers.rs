@@ -285,17 +285,16 @@ pub(super) const LAYERS: &[Refusal] = &[
         prequantized(s, Some(&restored.with_buffers(buffers)), own_tokens(s)?, &[2, 3])
     }),
     ("a delayed gradient over the history", "or a parameter", INVALID, |s| {
-        let long = DelayedScaling { history_len: N * K, ..DelayedScaling::default() };
-        let recipe = LayerRecipe::new(s, CONFIG, Recipe::Delayed(long))?;
-        let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
-        let (layer, splits) = (layer(s)?, Splits::host(&[2, 3])?);
-        let (dy, saved) = layer.forward(s, &zeros(s, &[ROWS, K])?, &splits, options)?;
-        let options = BackwardOptions { dw: Wgrad::Delayed, ..BackwardOptions::default() };
-        let grads = layer.backward_with(s, saved, &dy, options)?;
-        let history = recipe.delayed().expect("states").weight.history();
-        let mut over = GroupedTensor::packed(history.reshape(&[GROUPS, N, K])?)?;
-        let sink = GradSink::Overwrite(&mut over);
-        grads.pending.expect("it was asked for").run(s, sink).map(drop)
+        over_history(s, BackwardPrecision::Recipe, true)
+    }),
+    (
+        "a delayed gradient over the history, beside high precision",
+        "or a parameter",
+        INVALID,
+        |s| over_history(s, BackwardPrecision::High, true),
+    ),
+    ("a gradient over the history, beside high precision", "or a parameter", INVALID, |s| {
+        over_history(s, BackwardPrecision::High, false)
     }),
     ("buffers of another recipe", "the recipe's buffers were made for", INVALID, |s| {
         let block = LayerRecipe::new(s, CONFIG, Recipe::Block(BlockScaling::default()))?;
@@ -383,4 +382,24 @@ pub(super) fn nothing_written(stream: &Stream) -> Result<()> {
         assert_eq!(amax.to_f32(stream)?, [0.0; GROUPS], "{what}");
     }
     Ok(())
+}
+
+/// A gradient of the weights over as many numbers of their history, at once or delayed.
+fn over_history(stream: &Stream, backward: BackwardPrecision, later: bool) -> Result<()> {
+    let long = DelayedScaling { history_len: N * K, ..DelayedScaling::default() };
+    let recipe = LayerRecipe::new(stream, CONFIG, Recipe::Delayed(long))?;
+    let recipe = recipe.with_backward(backward)?;
+    let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+    let (layer, splits) = (layer(stream)?, Splits::host(&[2, 3])?);
+    let (dy, saved) = layer.forward(stream, &zeros(stream, &[ROWS, K])?, &splits, options)?;
+    let history = recipe.delayed().expect("states").weight.history();
+    let mut over = GroupedTensor::packed(history.reshape(&[GROUPS, N, K])?)?;
+    let sink = GradSink::Overwrite(&mut over);
+    if !later {
+        let options = BackwardOptions { dw: Wgrad::Now(sink), ..BackwardOptions::default() };
+        return layer.backward_with(stream, saved, &dy, options).map(drop);
+    }
+    let options = BackwardOptions { dw: Wgrad::Delayed, ..BackwardOptions::default() };
+    let grads = layer.backward_with(stream, saved, &dy, options)?;
+    grads.pending.expect("it was asked for").run(stream, sink).map(drop)
 }

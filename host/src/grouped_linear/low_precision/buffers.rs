@@ -119,14 +119,13 @@ impl RecipeSpec {
     pub(in crate::grouped_linear) fn check_buffers(
         &self,
         rows: usize,
-        needs: [bool; 2],
+        [dx, dw]: [bool; 2],
     ) -> Result<()> {
-        let [tokens, weights] = self.columnwise(needs);
-        self.check_buffer(Role::Input, rows, [true, tokens])?;
+        self.check_buffer(Role::Input, rows, [true, self.columnwise_tokens(dw)])?;
         if self.weights.is_none() {
-            self.check_buffer(Role::Weight, rows, [true, weights])?;
+            self.check_buffer(Role::Weight, rows, [true, self.columnwise_weights(dx)])?;
         }
-        self.check_buffers_of_backward(rows, needs)
+        self.check_buffers_of_backward(rows, [dx, dw])
     }
 
     /// The same of what backward makes.

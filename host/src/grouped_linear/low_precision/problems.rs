@@ -134,24 +134,18 @@ impl RecipeSpec {
         rows: usize,
         (dx, dw): (bool, bool),
         kernel: KernelChoice,
-        captured: bool,
     ) -> Option<String> {
-        if kernel == KernelChoice::Simt {
-            return Some(
-                "KernelChoice::Simt was asked for with a recipe; the readable kernel takes no quantized operands"
-                    .to_owned(),
-            );
-        }
-        if captured && !self.has_buffers() {
-            return Some(NO_BUFFERS_IN_GRAPH.to_owned());
-        }
         let problems = self.problems(rows, (dx, dw), self.config.dtype, kernel);
         let refused = problems.into_iter().find_map(|problem| Plan::new(problem, target).err());
         refused.map(|error| error.to_string())
     }
 
     /// Refuses layers and calls that the recipe was not made for.
-    pub(crate) fn check_layer(&self, config: &Config, kernel: KernelChoice) -> Result<()> {
+    pub(in crate::grouped_linear) fn check_layer(
+        &self,
+        config: &Config,
+        kernel: KernelChoice,
+    ) -> Result<()> {
         if self.config != *config {
             return Err(Error::invalid(format!(
                 "the recipe was made for a layer of {:?}, this one is {config:?}",

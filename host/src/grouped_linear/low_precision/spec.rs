@@ -6,7 +6,7 @@ use super::super::Config;
 use super::buffers::BufferSpecs;
 use super::{BackwardPrecision, SavePolicy};
 use crate::error::Result;
-use crate::plan::{ScaleSource, Target, check_form};
+use crate::plan::{KernelChoice, ScaleSource, Target, check_form};
 use crate::recipe::{Format, Recipe, Role, Scope};
 use crate::tensor::{Direction, Form, QuantizedSpec, missing_copy};
 
@@ -37,6 +37,41 @@ impl Hash for RecipeSpec {
 }
 
 impl RecipeSpec {
+    /// The recipe.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// Sizes and type of the layer.
+    pub fn config(&self) -> Config {
+        self.config
+    }
+
+    /// How tensors of MXFP8 or NVFP4 are stored.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// What forward keeps of the tokens.
+    pub fn save(&self) -> SavePolicy {
+        self.save
+    }
+
+    /// In which precision backward computes.
+    pub fn backward(&self) -> BackwardPrecision {
+        self.backward
+    }
+
+    /// The weights that are used in place of the layer's own, if some were given.
+    pub fn weights(&self) -> Option<QuantizedSpec> {
+        self.weights
+    }
+
+    /// Whether there is memory for what is quantized ([`RecipeBuffers`](crate::RecipeBuffers)).
+    pub fn has_buffers(&self) -> bool {
+        self.buffers.is_some()
+    }
+
     /// The copy of the tokens that is kept for backward.
     pub(in crate::grouped_linear) fn kept_tokens(&self) -> Option<Direction> {
         match (self.backward, self.save) {
@@ -55,18 +90,37 @@ impl RecipeSpec {
         }
     }
 
-    /// Whether the columnwise copies of tokens and weights are made for the gradients of weights (`dw`)
-    /// and tokens (`dx`).
-    pub(in crate::grouped_linear) fn columnwise(&self, [dx, dw]: [bool; 2]) -> [bool; 2] {
-        let columnwise = |kept| kept == Some(Direction::Columnwise);
-        [dw && columnwise(self.kept_tokens()), dx && columnwise(self.kept_weights())]
+    /// Whether forward makes the columnwise copy of the tokens, where the gradient of the weights is
+    /// wanted.
+    pub(in crate::grouped_linear) fn columnwise_tokens(&self, dw: bool) -> bool {
+        dw && self.kept_tokens() == Some(Direction::Columnwise)
+    }
+
+    /// Whether forward makes the columnwise copy of the weights, where the gradient of the tokens is
+    /// wanted.
+    pub(in crate::grouped_linear) fn columnwise_weights(&self, dx: bool) -> bool {
+        dx && self.kept_weights() == Some(Direction::Columnwise)
     }
 
     /// What is kept of the tokens in low precision, for so many rows.
     pub(in crate::grouped_linear) fn saved_tokens(&self, rows: usize) -> Option<QuantizedSpec> {
-        let kept = self.kept_tokens()?;
-        let copies = [kept == Direction::Rowwise, kept == Direction::Columnwise];
-        Some(self.tensor(Role::Input, rows, copies))
+        Some(self.tensor(Role::Input, rows, only(self.kept_tokens()?)))
+    }
+
+    /// What is kept of the weights in low precision, in new memory.
+    pub(crate) fn saved_weights(&self) -> Option<QuantizedSpec> {
+        let kept = self.kept_weights().filter(|_| self.makes_weights())?;
+        Some(self.tensor(Role::Weight, 0, only(kept)))
+    }
+
+    /// Whether forward quantizes the weights into new memory.
+    pub(in crate::grouped_linear) fn makes_weights(&self) -> bool {
+        self.weights.is_none() && self.buffers.is_none()
+    }
+
+    /// Whether what forward keeps for backward, and what that makes, lies in buffers.
+    pub(crate) fn keeps_in_buffers(&self) -> bool {
+        self.buffers.is_some() && self.backward != BackwardPrecision::High
     }
 
     /// Whether backward multiplies quantized tensors.
@@ -77,11 +131,6 @@ impl RecipeSpec {
     /// Whether backward restores what forward quantized.
     pub(in crate::grouped_linear) fn dequantizes(&self) -> bool {
         self.backward == BackwardPrecision::Dequantized
-    }
-
-    /// Whether there is memory for what is quantized.
-    pub(in crate::grouped_linear) fn has_buffers(&self) -> bool {
-        self.buffers.is_some()
     }
 
     /// The copies of a tensor that forward and backward read.
@@ -113,6 +162,21 @@ impl RecipeSpec {
         })
     }
 
+    /// Refuses calls that the recipe was not made for, whatever the target: of another layer or kernel,
+    /// with buffers or given weights that lack something of it or of its gradients of tokens and weights.
+    pub(crate) fn check_call(
+        &self,
+        config: &Config,
+        kernel: KernelChoice,
+        rows: usize,
+        [dx, dw]: [bool; 2],
+    ) -> Result<()> {
+        self.check_layer(config, kernel)?;
+        // On the CPU, which takes every form, copies alone are asked for.
+        self.check_given_weights(self.columnwise_weights(dx), Target::CPU)?;
+        self.check_buffers(rows, [dx, dw])
+    }
+
     /// Refuses an operand without the copy that a product reads, or in a form that it cannot read.
     pub(super) fn check_operand(
         &self,
@@ -129,4 +193,9 @@ impl RecipeSpec {
         }
         check_form(name, operand.format, form, self.form)
     }
+}
+
+/// One copy: `[rowwise, columnwise]`.
+fn only(direction: Direction) -> [bool; 2] {
+    [direction == Direction::Rowwise, direction == Direction::Columnwise]
 }

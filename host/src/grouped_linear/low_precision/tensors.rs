@@ -64,7 +64,7 @@ impl LayerRecipe {
         target: Target,
     ) -> Result<()> {
         let got = x.spec();
-        let columnwise = dw && self.spec.kept_tokens() == Some(Direction::Columnwise);
+        let columnwise = self.spec.columnwise_tokens(dw);
         let want = self.spec.tensor(Role::Input, got.source.rows(), [true, columnwise]);
         if (got.groups, got.source, got.format) != (want.groups, want.source, want.format) {
             return Err(Error::invalid(format!(
