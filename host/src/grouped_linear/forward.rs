@@ -276,8 +276,8 @@ impl GroupedLinear {
         Ok((x, weights))
     }
 
-    /// Refuses memory that a forward in low precision could not use, before anything is written: the
-    /// recipe's, weights and bias, and tokens and output as far as they exist.
+    /// Refuses memory that a forward in low precision could not use, before anything is written: that of
+    /// weights and bias, and of tokens and output as far as they exist.
     pub(crate) fn check_quantized(
         &self,
         stream: &Stream,
@@ -288,9 +288,6 @@ impl GroupedLinear {
     ) -> Result<()> {
         let (own, target) = (recipe.spec(), stream.device().target());
         let (_, needs) = self.effective(call);
-        for tensor in recipe.memory() {
-            tensor.check_device("the recipe's memory", stream)?;
-        }
         let product =
             own.product(Pass::Fprop, rows, (self.config.dtype, BiasKind::None), call.kernel);
         let plan = Plan::new(product.into(), target)?;

@@ -15,8 +15,8 @@ use crate::tensor::{GroupedTensor, Tensor, TensorSpec};
 ///
 /// An engine asks [`infer`](Function::infer) for the output's shape, lets
 /// [`forward_and_save`](Function::forward_and_save) fill it and keep what the wanted gradients need, and
-/// hands that to [`backward`](Function::backward). Inputs and gradients have
-/// names. A gradient is that of the input of the same name, or of a parameter that the function holds.
+/// hands that to [`backward`](Function::backward). Inputs and gradients have names. A gradient is that of
+/// the input of the same name, or of a parameter that the function holds.
 ///
 /// ```
 /// use grouped_linear::ops::{Function, Inputs, Selection, Sinks, names};
