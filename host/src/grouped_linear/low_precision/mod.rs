@@ -341,16 +341,6 @@ impl LayerRecipe {
 
     /// The memory that a call uses over and over, for comparison.
     pub(crate) fn memory(&self) -> Vec<&Tensor> {
-        self.memory_but_buffers().into_iter().chain(self.buffer_memory()).collect()
-    }
-
-    /// That of its buffers.
-    pub(crate) fn buffer_memory(&self) -> impl Iterator<Item = &Tensor> {
-        self.buffers.iter().flat_map(RecipeBuffers::tensors)
-    }
-
-    /// The rest: given weights, and states.
-    pub(crate) fn memory_but_buffers(&self) -> Vec<&Tensor> {
         let delayed =
             self.delayed.iter().flat_map(|own| [&own.input, &own.weight, &own.grad_output]);
         let delayed = delayed.map(DelayedState::operands).flat_map(|own| {
@@ -359,7 +349,12 @@ impl LayerRecipe {
         });
         let weights = self.weights.iter().flat_map(QuantizedTensor::tensors);
         let random = self.random.iter().map(RandomState::tensor);
-        weights.chain(delayed).chain(random).collect()
+        weights.chain(self.buffer_memory()).chain(delayed).chain(random).collect()
+    }
+
+    /// That of its buffers.
+    pub(crate) fn buffer_memory(&self) -> impl Iterator<Item = &Tensor> {
+        self.buffers.iter().flat_map(RecipeBuffers::tensors)
     }
 }
 

@@ -148,7 +148,8 @@ impl RecipeSpec {
         }
     }
 
-    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward.
+    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward, or
+    /// in a form that the target's products do not take.
     pub(in crate::grouped_linear) fn check_given_weights(
         &self,
         columnwise: bool,
