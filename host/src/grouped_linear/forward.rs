@@ -220,7 +220,8 @@ impl GroupedLinear {
         y: &mut Tensor,
     ) -> Result<(QuantizedTensor, QuantizedTensor)> {
         recipe.spec().check_layer(&self.config, options.kernel)?;
-        let (_, needs) = self.effective((&options).into());
+        let call = CallSpec::from(&options);
+        let (_, needs) = self.effective(call);
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
         if let Input::Quantized(x) = x {
             x.check_device("x", stream)?;
@@ -241,7 +242,7 @@ impl GroupedLinear {
         };
         let b = recipe.given_weights();
         let placed = scaled::Placed { a, b, bias };
-        self.check_operands(stream, recipe, &plan, &placed, Some(y), needs)?;
+        self.check_operands(stream, recipe, &plan, (rows, call), &placed, Some(y))?;
         let mut overlaps = Overlaps::default();
         overlaps.read(x.tensors().into_iter().chain(splits.device_tensor()).chain(bias_row_scales));
         overlaps.read(self.parameters());
@@ -287,36 +288,37 @@ impl GroupedLinear {
         output: Option<&Tensor>,
     ) -> Result<()> {
         let (own, target) = (recipe.spec(), stream.device().target());
-        let (_, needs) = self.effective(call);
         let product =
             own.product(Pass::Fprop, rows, (self.config.dtype, BiasKind::None), call.kernel);
         let plan = Plan::new(product.into(), target)?;
         let bias = self.bias.as_ref().filter(|_| call.bias != BiasMode::Leave);
         let placed = scaled::Placed { a: None, b: recipe.given_weights(), bias };
-        self.check_operands(stream, recipe, &plan, &placed, output, needs)?;
+        self.check_operands(stream, recipe, &plan, (rows, call), &placed, output)?;
         let Some(tokens) = tokens else { return Ok(()) };
         let plan = Plan::new(own.quantization(Role::Input, rows, [true, false]), target)?;
         check_source(&plan, std::slice::from_ref(tokens))
     }
 
-    /// Refuses weights that forward could not use or backward not restore, and operands that lie where
-    /// the product could not read or write them.
+    /// Refuses weights that forward could not use, operands that lie where the product could not read or
+    /// write them, and those that were given and that backward could not read.
     fn check_operands(
         &self,
         stream: &Stream,
         recipe: &LayerRecipe,
         plan: &Plan,
+        (rows, call): (usize, CallSpec),
         placed: &scaled::Placed<'_>,
         output: Option<&Tensor>,
-        needs: Needs,
     ) -> Result<()> {
+        let (_, needs) = self.effective(call);
         check_outputs(plan, output.map_or(&[], std::slice::from_ref))?;
         let columnwise = recipe.spec().columnwise_weights(needs.dx);
         recipe.check_weights(stream, &self.weights, columnwise)?;
         scaled::check_placed(plan, placed)?;
-        let tokens = placed.a.filter(|_| needs.dw);
-        let kept = tokens.into_iter().chain(placed.b.filter(|_| needs.dx));
-        recipe.check_restorable(stream.device().target(), kept)
+        let tokens = placed.a.filter(|_| needs.dw).map(|x| (Pass::Wgrad, x));
+        let weights = placed.b.filter(|_| needs.dx).map(|weights| (Pass::Dgrad, weights));
+        let kept = tokens.into_iter().chain(weights);
+        recipe.check_kept(stream.device().target(), (rows, call.kernel), kept)
     }
 
     /// Computes, and keeps nothing.

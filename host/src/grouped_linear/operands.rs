@@ -10,7 +10,7 @@ use super::saved::{Saved, Tokens, Weights};
 use super::sink::gemm_options;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::gemm::{Placed, check_outputs, check_placed, scaled};
+use crate::gemm::{Placed, check_outputs, check_placed};
 use crate::plan::{Factor, KernelChoice, Pass, Plan};
 use crate::recipe::{Accumulation, Format, Role};
 use crate::splits::Splits;
@@ -73,17 +73,14 @@ pub(super) fn check_product(
     let output = outputs.first().map_or(saved.config.dtype, Tensor::dtype);
     let plan = Plan::new(saved.product(pass, output), stream.device().target())?;
     check_outputs(&plan, outputs)?;
+    if saved.recipe.is_some() {
+        // Quantized operands: forward has asked where they lie.
+        return Ok(());
+    }
     let (x, weights) = match pass {
         Pass::Wgrad => (saved.x.as_ref(), None),
         Pass::Fprop | Pass::Dgrad => (None, saved.weights.as_ref()),
     };
-    if saved.recipe.is_some() {
-        let b = match (x, weights) {
-            (Some(Tokens::Quantized(own)), _) | (_, Some(Weights::Quantized(own))) => Some(own),
-            _ => None,
-        };
-        return scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() });
-    }
     let weights = match weights {
         Some(Weights::Plain(weights)) => Some(weights),
         Some(Weights::Quantized(_)) | None => None,

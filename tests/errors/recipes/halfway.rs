@@ -147,7 +147,48 @@ const FORWARD: &[Spoiled] = &[
         step.x = Some(with_late(s, &tokens(s, K, E4M3, BOTH)?, Direction::Rowwise)?);
         Ok(())
     }),
+    ("late quantized weights for dx", true, |s, _, step| {
+        let late = with_late(s, &weights(s, E4M3, BOTH)?, Direction::Columnwise)?;
+        step.recipe = step.recipe.clone().with_weights(late)?;
+        Ok(())
+    }),
+    ("late quantized tokens for dw", true, |s, _, step| {
+        step.x = Some(with_late(s, &tokens(s, K, E4M3, BOTH)?, Direction::Columnwise)?);
+        Ok(())
+    }),
 ];
+
+/// Gradients that need none of the late copies: of tokens or of weights.
+const UNREAD: &[(&str, fn(&Stream, &mut Step) -> Result<()>)] = &[
+    ("late quantized weights without dx", |s, step| {
+        let late = with_late(s, &weights(s, E4M3, BOTH)?, Direction::Columnwise)?;
+        step.recipe = step.recipe.clone().with_weights(late)?;
+        step.needs = Needs { dx: false, ..Needs::default() };
+        Ok(())
+    }),
+    ("late quantized tokens without dw", |s, step| {
+        step.x = Some(with_late(s, &tokens(s, K, E4M3, BOTH)?, Direction::Columnwise)?);
+        step.needs = Needs { dw: false, ..Needs::default() };
+        Ok(())
+    }),
+];
+
+/// What nobody reads may lie anywhere.
+pub(super) fn unread(stream: &Stream) -> Result<()> {
+    for (what, spoil) in UNREAD {
+        let mut step = Step::new(stream)?;
+        spoil(stream, &mut step)?;
+        let saved = step.forward(stream, &mut filled(stream, &[ROWS, N], HELD)?)?;
+        let dy = ones(stream, &[ROWS, N])?;
+        let grads = step.layer.backward_with(stream, saved, &dy, BackwardOptions::default())?;
+        assert_eq!(
+            [grads.dx.is_some(), grads.dw.is_some()],
+            [step.needs.dx, step.needs.dw],
+            "{what}"
+        );
+    }
+    Ok(())
+}
 
 /// Forward notes no magnitudes, and leaves y.
 pub(super) fn forward(stream: &Stream) -> Result<()> {
@@ -206,44 +247,6 @@ pub(super) fn late_scales(stream: &Stream) -> Result<()> {
             let is_misplaced = outcome.err().map(|error| error.is_invalid_argument());
             assert_eq!(is_misplaced, refused.then_some(true), "{format}, {direction:?}");
             stream.synchronize()?;
-        }
-    }
-    Ok(())
-}
-
-const BACKWARD: &[Spoiled] = &[
-    ("late weights for dx", true, |s, _, step| {
-        let late = with_late(s, &weights(s, E4M3, BOTH)?, Direction::Columnwise)?;
-        step.recipe = step.recipe.clone().with_weights(late)?;
-        Ok(())
-    }),
-    ("late tokens for dw", true, |s, _, step| {
-        step.x = Some(with_late(s, &tokens(s, K, E4M3, BOTH)?, Direction::Columnwise)?);
-        Ok(())
-    }),
-];
-
-/// Backward sums no bias, and notes no magnitudes.
-pub(super) fn backward(stream: &Stream) -> Result<()> {
-    let gpu = stream.device().id().kind != DeviceKind::Cpu;
-    for (what, _, spoil) in BACKWARD {
-        let mut step = Step::new(stream)?;
-        spoil(stream, stream, &mut step)?;
-        let saved = step.forward(stream, &mut filled(stream, &[ROWS, N], HELD)?)?;
-        for delayed in [false, true] {
-            let mut db = GroupedTensor::packed(filled(stream, &[GROUPS, N], HELD)?)?;
-            let dw = if delayed { Wgrad::Delayed } else { Wgrad::default() };
-            let db = Some(GradSink::Accumulate(&mut db));
-            let options = BackwardOptions { dw, db, ..BackwardOptions::default() };
-            let dy = ones(stream, &[ROWS, N])?;
-            let outcome = step.layer.backward_with(stream, saved.clone(), &dy, options);
-            if !gpu {
-                assert!(outcome.is_ok(), "{what}: {outcome:?}");
-                continue;
-            }
-            assert!(outcome.is_err_and(|error| error.is_invalid_argument()), "{what}");
-            let [_, _, amax] = step.magnitudes(stream)?;
-            assert_eq!(amax, [0.0; GROUPS], "{what}, delayed: {delayed}");
         }
     }
     Ok(())

@@ -45,10 +45,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("scales are refused where four at once are misplaced", |e, s| {
         halfway::late_scales(s).expect(e);
     }),
-    ("a backward refused half-way has changed nothing", |e, s| {
-        halfway::backward(s).expect(e);
-        halfway::kernels(s).expect(e);
-    }),
+    ("copies that no gradient reads may lie anywhere", |e, s| halfway::unread(s).expect(e)),
+    ("a backward refused half-way has changed nothing", |e, s| halfway::kernels(s).expect(e)),
     ("a quantization between 16 bytes is refused by kernels only", misplaced),
     ("blocks between 16 bytes are not aligned", |e, s| products::misplaced(s).expect(e)),
     ("recipes of small blocks that cannot be are refused", |e, s| {

@@ -6,7 +6,8 @@ use super::super::quantized::{QuantizeArgs, QuantizeSource, quantize};
 use super::{LayerRecipe, RecipeBuffers};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{DequantizeProblem, Plan, Target};
+use crate::gemm::scaled;
+use crate::plan::{BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Target};
 use crate::quantize::{check_restored, check_source};
 use crate::recipe::Role;
 use crate::splits::Splits;
@@ -104,23 +105,31 @@ impl LayerRecipe {
         self.spec.check_given_weights(columnwise, target)
     }
 
-    /// Refuses tokens or weights that were quantized by someone else and that backward, which would
-    /// restore them, cannot read where they lie.
-    pub(in crate::grouped_linear) fn check_restorable<'a>(
+    /// Refuses tokens (the operand of wgrad) or weights (of dgrad) that were quantized by someone else and
+    /// that backward, which would multiply by them or restore them, cannot read where they lie.
+    pub(in crate::grouped_linear) fn check_kept<'a>(
         &self,
         target: Target,
-        operands: impl IntoIterator<Item = &'a QuantizedTensor>,
+        (rows, kernel): (usize, KernelChoice),
+        kept: impl IntoIterator<Item = (Pass, &'a QuantizedTensor)>,
     ) -> Result<()> {
-        if !self.spec.dequantizes() {
-            return Ok(());
-        }
-        let (direction, output) = (Direction::Rowwise, self.spec.config.dtype);
-        for operand in operands {
-            let source = operand.spec();
-            let problem = DequantizeProblem { source, direction, output, exact: false };
-            let copy = operand.copy(direction);
-            let copy = copy.ok_or_else(|| missing_copy("quantized tensor", direction))?;
-            check_restored(&Plan::new(problem.into(), target)?, copy)?;
+        let output = self.spec.config.dtype;
+        for (pass, operand) in kept {
+            if self.spec.in_backward() {
+                let product = self.spec.product(pass, rows, (output, BiasKind::None), kernel);
+                // A kernel that the gradient does not have is for backward to refuse.
+                if let Ok(plan) = Plan::new(product.into(), target) {
+                    let placed = scaled::Placed { b: Some(operand), ..Default::default() };
+                    scaled::check_placed(&plan, &placed)?;
+                }
+            }
+            if self.spec.dequantizes() {
+                let (source, direction) = (operand.spec(), Direction::Rowwise);
+                let problem = DequantizeProblem { source, direction, output, exact: false };
+                let copy = operand.copy(direction);
+                let copy = copy.ok_or_else(|| missing_copy("quantized tensor", direction))?;
+                check_restored(&Plan::new(problem.into(), target)?, copy)?;
+            }
         }
         Ok(())
     }
