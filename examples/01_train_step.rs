@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     let live = 30 + 41 + 9;
 
     for step in 0..3 {
-        // Loss: half the squared distance of every live output from 1.
+        // Loss: half the squared distance of every live output from 1, summed; shown per token.
         let (y, saved) = layer.forward(&stream, &x, &splits, ForwardOptions::default())?;
         let dy: Vec<f32> = y.to_f32(&stream)?.iter().map(|y| y - 1.0).collect();
         let loss: f32 = dy[..live * n].iter().map(|d| 0.5 * d * d).sum::<f32>() / live as f32;
@@ -41,10 +41,7 @@ fn main() -> Result<()> {
 
         let dy = Tensor::from_f32(&stream, &[rows, n], DType::Bf16, &dy)?;
         let grads = layer.backward(&stream, saved, &dy)?;
-        let dw: Vec<f32> = match grads.dw.as_packed() {
-            Some(dw) => dw.to_f32(&stream)?,
-            None => Vec::new(),
-        };
+        let dw = grads.dw.as_packed().expect("packed, as new gradients are").to_f32(&stream)?;
         let updated: Vec<f32> =
             weights.to_f32(&stream)?.iter().zip(dw).map(|(w, dw)| w - 0.02 * dw).collect();
         weights.write_f32(&stream, &updated)?;

@@ -17,7 +17,8 @@ fn main() -> Result<()> {
     let layer = GroupedLinear::new(&stream, config, GroupedTensor::packed(weights)?, None)?;
 
     // Held in FP32 from microbatch to microbatch; what the last step left is overwritten.
-    let main_grad = Tensor::from_f32(&stream, &[groups, n, k], DType::F32, &[99.0; 3 * 8 * 16])?;
+    let main_grad = vec![99.0; groups * n * k];
+    let main_grad = Tensor::from_f32(&stream, &[groups, n, k], DType::F32, &main_grad)?;
     let mut main_grad = GroupedTensor::packed(main_grad)?;
     let mut dx = Tensor::zeros(&stream, &[rows, k], DType::Bf16)?;
     let mut later = WgradStore::new();

@@ -13,7 +13,8 @@ fn main() -> Result<()> {
     let (groups, k, n, rows) = (2, 16, 8, 8);
     let config = Config { groups, in_features: k, out_features: n, dtype: DType::Bf16 };
 
-    let mut master = Tensor::from_f32(&stream, &[groups, n, k], DType::F32, &[0.1; 2 * 8 * 16])?;
+    let master = vec![0.1; groups * n * k];
+    let mut master = Tensor::from_f32(&stream, &[groups, n, k], DType::F32, &master)?;
     let parameters = GroupedTensor::packed(master.clone())?;
     let mut cache = WeightCache::new(&stream, CastWeights { config })?;
     // The layer reads the copies; it is built once.

@@ -141,9 +141,9 @@ impl Training {
 
     fn restore(&mut self, stream: &Stream, checkpoint: &Checkpoint) -> Result<()> {
         self.master.write_f32(stream, &checkpoint.weights)?;
-        for (mut state, (history, scale)) in
-            states(&self.recipe).into_iter().zip(&checkpoint.states)
-        {
+        let states = states(&self.recipe);
+        assert_eq!(states.len(), checkpoint.states.len(), "a checkpoint of another recipe");
+        for (mut state, (history, scale)) in states.into_iter().zip(&checkpoint.states) {
             state.restore(stream, history, scale)?;
         }
         // The cache may hold copies of other weights under the same version.

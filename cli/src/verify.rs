@@ -31,9 +31,9 @@ pub struct VerifyArgs {
     /// all.
     #[arg(long, value_name = "PART/PARTS", default_value = "1/1")]
     part: Part,
-    /// Which engines: the CPU, the emulated GPU, the GPU (which must be there), or all, as far as
-    /// they are there.
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Which engines: `cpu`, `emulated:sm_90a`, `emulated:sm_100a`, `cuda` (which must be there), or
+    /// `auto`: all of them, as far as they are there.
+    #[arg(long, value_enum, default_value = "auto", hide_possible_values = true)]
     device: DeviceChoice,
 }
 
@@ -121,12 +121,13 @@ pub fn run(args: &VerifyArgs) -> Result<()> {
     // A case has the scheduler's seed of its number, whatever the part.
     let cases: Vec<(usize, Check)> =
         cases.into_iter().enumerate().filter(|(number, _)| args.part.has(*number)).collect();
-    let kind = if args.full { "all" } else { "selected" };
+    let kind = if args.full { "all" } else { "a selection; --full runs all" };
+    ensure!(!cases.is_empty(), "--part: there are fewer cases than parts, and this one has none");
     let part = match args.part {
         Part { of: 1, .. } => String::new(),
         Part { number, of } => format!(", part {number} of {of}"),
     };
-    println!("{} of {kind} cases{part}, seed {SEED}", cases.len());
+    println!("{} cases ({kind}{part}), seed {SEED}", cases.len());
     let mut rows = Vec::new();
     for engine in
         engines_of_every_architecture().iter().filter(|engine| wanted(args.device, engine.name))

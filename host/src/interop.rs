@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::backend::cuda::{CudaStream, borrow_memory, cuda_device};
 use crate::backend::{Device, DeviceKind, Stream};
 use crate::error::{Error, Kind, Result};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, byte_size};
 
 /// A tensor over device memory that another library owns, contiguous and row-major.
 ///
@@ -51,11 +51,7 @@ pub unsafe fn tensor_from_raw(
     keep_alive: Arc<dyn Any + Send + Sync>,
 ) -> Result<Tensor> {
     let cuda = cuda_device(device)?;
-    let bytes = shape
-        .iter()
-        .try_fold(dtype.bytes(), |bytes, &length| bytes.checked_mul(length))
-        .filter(|&bytes| bytes <= isize::MAX as usize)
-        .ok_or_else(|| Error::shape("tensor_from_raw", shape, "fewer than 2^63 bytes"))?;
+    let bytes = byte_size(shape, dtype)?;
     let end = address.checked_add(bytes as u64);
     if (address == 0 && bytes > 0) || end.is_none() || !address.is_multiple_of(dtype.bytes() as u64)
     {

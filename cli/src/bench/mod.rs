@@ -48,7 +48,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "pair", requires = "model")]
     tile: TileChoice,
     /// Print what a stage and the end of a tile cost each kernel, instead of shapes.
-    #[arg(long, requires = "model", conflicts_with_all = ["json", "errors"])]
+    #[arg(long, requires = "model", conflicts_with_all = ["json", "errors", "shape", "own", "seed"])]
     stages: bool,
     /// Print how far predictions are from measured times, instead of shapes.
     #[arg(long, requires = "model", conflicts_with = "json")]

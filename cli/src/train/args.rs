@@ -36,7 +36,7 @@ pub struct TrainArgs {
     /// Steps between two records of the log.
     #[arg(long, default_value_t = 20, value_parser = at_least_one)]
     pub log_every: usize,
-    /// Steps between two looks at the held-out text.
+    /// Steps between two looks at the held-out text, each of which is a record of the log.
     #[arg(long, default_value_t = 100, value_parser = at_least_one)]
     pub evaluate_every: usize,
     /// Most bytes of the held-out text to measure at the end; they are spread evenly over it.
@@ -98,13 +98,13 @@ pub struct Config {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Highest learning rate; by default 0.003 at width 128, and in inverse proportion to --hidden.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub learning_rate: Option<f64>,
     /// Weight decay of matrices.
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, allow_negative_numbers = true)]
     pub weight_decay: f64,
     /// Weight of the load-balancing loss.
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
     pub balance: f64,
 }
 
@@ -326,7 +326,10 @@ impl Config {
             ("balance", self.balance),
         ];
         for (name, rate) in rates {
-            ensure!(rate.is_finite() && rate >= 0.0, "--{name} {rate}: it must be 0 or more");
+            ensure!(
+                rate.is_finite() && rate >= 0.0,
+                "--{name} {rate}: it must be a finite number, 0 or more"
+            );
         }
         Ok(())
     }

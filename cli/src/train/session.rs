@@ -70,8 +70,9 @@ impl<'a> Session<'a> {
         ensure!(
             step < end,
             "the checkpoint {} has {step} steps already and the run would stop at {end}; \
-             pass a larger --steps",
-            path.display()
+             pass a larger {}",
+            path.display(),
+            if end < config.steps { "--stop-after" } else { "--steps" }
         );
         fs::create_dir_all(&args.out)
             .with_context(|| format!("--out: making the folder {}", args.out.display()))?;
@@ -157,8 +158,9 @@ impl<'a> Session<'a> {
             let speed = interval.tokens_per_second(self.config.batch);
             progress.step(self.step, outcome.loss, speed, &interval.load);
             let last = self.step == end;
-            if last || self.step.is_multiple_of(self.args.log_every) {
-                let record = self.record(last)?;
+            let look = last || self.step.is_multiple_of(self.args.evaluate_every);
+            if look || self.step.is_multiple_of(self.args.log_every) {
+                let record = self.record(look)?;
                 progress.record(&record);
                 self.log.steps.push(record);
                 self.log.save(&log_path(self.args))?;
@@ -194,10 +196,15 @@ impl<'a> Session<'a> {
         let norm = adamw::gradient_norm(&parameters);
         ensure!(
             outcome.loss.is_finite() && norm.is_finite(),
-            "step {}: loss {}, gradient norm {norm}: the run diverged; lower --learning-rate. \
-             The last checkpoint is untouched",
+            "step {}: loss {}, gradient norm {norm}: the run diverged; lower --learning-rate. {}",
             self.step + 1,
-            outcome.loss
+            outcome.loss,
+            // What an earlier run left has been set aside.
+            if checkpoint_path(self.args).exists() {
+                "The last checkpoint is untouched"
+            } else {
+                "It had written no checkpoint yet"
+            }
         );
         adamw::update(&mut parameters, &self.config, self.step, norm);
         self.model.end_step()?;
@@ -206,8 +213,7 @@ impl<'a> Session<'a> {
         Ok(outcome)
     }
 
-    fn record(&mut self, last: bool) -> Result<Record> {
-        let look = last || self.step.is_multiple_of(self.args.evaluate_every);
+    fn record(&mut self, look: bool) -> Result<Record> {
         let held_out_loss =
             if look { Some(self.evaluate(GLANCE.min(self.args.held_out_bytes))?.0) } else { None };
         let interval = std::mem::take(&mut self.since_record);

@@ -7,6 +7,8 @@ use super::quantized::check_quantize;
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
+use crate::plan::Operands;
+use crate::quantize::check_placed;
 use crate::recipe::{ErrorMeasure, Format, ScaleRule};
 use crate::splits::Splits;
 use crate::tensor::{Direction, Form, QuantizedSpec, QuantizedTensor, SourceShape, Tensor};
@@ -113,7 +115,10 @@ pub fn requantize(
     }
     // All that can be refused is refused before the scratch memory is written.
     let args = options.args(QuantizeSource::Tokens(scratch, splits));
-    check_quantize(stream, args, destination, |_, _| Ok(()))?;
+    check_quantize(stream, args, destination, |plan, operands| match operands {
+        Operands::Quantize(operands) => check_placed(plan, operands),
+        _ => Ok(()),
+    })?;
     let sink = DequantizeSink::Tokens(scratch, splits);
     dequantize(stream, source, Direction::Rowwise, sink)?;
     quantize(stream, options.args(QuantizeSource::Tokens(scratch, splits)), destination)

@@ -52,7 +52,7 @@ impl PendingWgrad {
     /// it can be run again, into another sink.
     ///
     /// Inside [`Stream::capture`] the work is recorded, and the graph keeps the operands; give it a
-    /// buffer there, since nothing can be allocated.
+    /// buffer there, since nothing can be allocated. It has run then, even if the capture fails later.
     ///
     /// # Errors
     /// It has run; the sink does not fit, or overlaps an operand or what of the layer's parameters and its

@@ -7,6 +7,7 @@ use crate::plan::{
     DequantizeOperands, DequantizeProblem, GroupedOperand, Operands, Overlaps, Plan,
     SwizzleOperands, SwizzleProblem,
 };
+use crate::quantize::check_restored;
 use crate::splits::Splits;
 use crate::tensor::{
     COLUMNWISE, DType, Direction, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, ROWWISE,
@@ -75,7 +76,8 @@ pub fn restore_exact(
             output: DType::Bf16,
             exact: true,
         };
-        Plan::new(problem.into(), stream.device().target())?;
+        let plan = Plan::new(problem.into(), stream.device().target())?;
+        check_restored(&plan, from, std::slice::from_ref(&to.data))?;
         // Both copies of squares may be one.
         if !(done && destination.spec().shares_data()) {
             let destination = GroupedOperand::Rows(&to.data);
@@ -202,7 +204,11 @@ impl<'a> Change<'a> {
     /// Refuses to write over the source, in whichever part or copy, and one part over another. What
     /// is carried may be in the same memory on both sides, and is not written then.
     fn check_parts(&self, carried: &[&str]) -> Result<()> {
-        self.destination.check_shared()?;
+        self.destination.check_shared("destination")?;
+        // What the destination's copies hold once is taken from the rowwise one.
+        if self.destination.directions().count() == 2 {
+            self.source.check_shared("source")?;
+        }
         let is_kept = |(name, to): &(&str, &Tensor)| {
             carried.contains(name) && self.source.part(name).is_some_and(|from| from.same_as(to))
         };

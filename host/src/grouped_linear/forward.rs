@@ -1,15 +1,15 @@
 //! Forward.
 
 use super::functional::{
-    FpropArgs, GemmOptions, QuantizeSource, QuantizedFpropArgs, QuantizedGemmOptions, bias_kind,
-    fprop, quantized_fprop,
+    FpropArgs, GemmOptions, QuantizeSource, QuantizedFpropArgs, bias_kind, fprop, quantized_fprop,
 };
-use super::low_precision::LayerRecipe;
+use super::low_precision::{BackwardPrecision, LayerRecipe};
+use super::operands::quantized_options;
 use super::saved::{Saved, Tokens, Weights};
 use super::{Config, GroupedLinear};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::gemm::{check_outputs, scaled};
+use crate::gemm::{Placed, check_outputs, check_placed, scaled};
 use crate::plan::{BiasKind, KernelChoice, Overlaps, Pass, Plan};
 use crate::quantize::check_source;
 use crate::recipe::Role;
@@ -140,7 +140,8 @@ impl GroupedLinear {
     }
 
     /// As [`GroupedLinear::forward`], into the caller's `y [T, N]`; rows at and beyond `Σ m_g` keep
-    /// what they held. Allocates nothing on the device; with a recipe, if that has [`RecipeBuffers`].
+    /// what they held. Allocates no tensor; with a recipe, if that has [`RecipeBuffers`]. On first use a
+    /// stream's scratch memory grows, and splits on the host are copied to the device.
     ///
     /// [`RecipeBuffers`]: crate::RecipeBuffers
     ///
@@ -185,8 +186,8 @@ impl GroupedLinear {
     }
 
     /// As [`GroupedLinear::forward_prequantized`], into the caller's `y [T, N]`; rows at and beyond
-    /// `Σ m_g` keep what they held. Allocates nothing on the device if the recipe has been given weights,
-    /// or has [`RecipeBuffers`](crate::RecipeBuffers).
+    /// `Σ m_g` keep what they held. Allocates no tensor if the recipe has been given weights, or has
+    /// [`RecipeBuffers`](crate::RecipeBuffers); scratch memory and splits as [`GroupedLinear::forward_into`].
     ///
     /// # Errors
     /// As [`GroupedLinear::forward_prequantized`].
@@ -223,8 +224,9 @@ impl GroupedLinear {
         let call = CallSpec::from(&options);
         let (_, needs) = self.effective(call);
         let (bias, bias_row_scales) = self.bias_operands(options.bias);
+        x.tensors().into_iter().try_for_each(|x| x.check_device("x", stream))?;
+        recipe.memory().into_iter().try_for_each(|tensor| tensor.check_device("recipe", stream))?;
         if let Input::Quantized(x) = x {
-            x.check_device("x", stream)?;
             recipe.check_tokens(x, needs.dw, stream.device().target())?;
         }
         // Before anything is quantized, what later launches would refuse, and an output over what is
@@ -256,9 +258,7 @@ impl GroupedLinear {
         let mut x = a.cloned().map_or_else(|| open(Role::Input, tokens), Ok)?;
         let mut weights = b.cloned().map_or_else(|| open(Role::Weight, matrices), Ok)?;
         recipe.spec().check_buffers_of_backward(rows, [needs.dx, needs.dw])?;
-        let accumulation = recipe.recipe().accumulation(Pass::Fprop);
-        let kernel = options.kernel;
-        let options = QuantizedGemmOptions { accumulation, kernel, ..Default::default() };
+        let options = quantized_options(recipe, Pass::Fprop, options.kernel);
         stream.together(|| {
             // The weights first, beside which the set-up of the tokens takes no time.
             if b.is_none() {
@@ -318,7 +318,19 @@ impl GroupedLinear {
         let tokens = placed.a.filter(|_| needs.dw).map(|x| (Pass::Wgrad, x));
         let weights = placed.b.filter(|_| needs.dx).map(|weights| (Pass::Dgrad, weights));
         let kept = tokens.into_iter().chain(weights);
-        recipe.check_kept(stream.device().target(), (rows, call.kernel), kept)
+        let target = stream.device().target();
+        recipe.check_kept(target, (rows, call.kernel), kept)?;
+        if recipe.spec().backward() != BackwardPrecision::High || !needs.dx {
+            return Ok(());
+        }
+        // Backward reads the layer's own weights, though forward may have been given others.
+        self.weights.check_device("weights", stream)?;
+        let dgrad = self.config.product(Pass::Dgrad, rows, self.config.dtype, call.kernel);
+        // A kernel that the gradient does not have is for backward to refuse.
+        Plan::new(dgrad.into(), target).map_or(Ok(()), |plan| {
+            let weights = Some(&self.weights);
+            check_placed(&plan, &Placed { weights, ..Placed::default() })
+        })
     }
 
     /// Computes, and keeps nothing.

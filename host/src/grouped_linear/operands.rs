@@ -12,6 +12,7 @@ use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::{Placed, check_outputs, check_placed};
 use crate::plan::{Factor, KernelChoice, Pass, Plan};
+use crate::quantize::check_source;
 use crate::recipe::{Accumulation, Format, Role};
 use crate::splits::Splits;
 use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
@@ -73,9 +74,12 @@ pub(super) fn check_product(
     let output = outputs.first().map_or(saved.config.dtype, Tensor::dtype);
     let plan = Plan::new(saved.product(pass, output), stream.device().target())?;
     check_outputs(&plan, outputs)?;
-    if saved.recipe.is_some() {
-        // Quantized operands: forward has asked where they lie.
-        return Ok(());
+    if let Some(recipe) = &saved.recipe {
+        // Where the other operand lies, which is quantized, forward has asked.
+        let copies = [pass == Pass::Dgrad, pass == Pass::Wgrad];
+        let problem = recipe.spec().quantization(Role::GradOutput, saved.rows, copies);
+        let plan = Plan::new(problem, stream.device().target())?;
+        return check_source(&plan, dy.map_or(&[], std::slice::from_ref));
     }
     let (x, weights) = match pass {
         Pass::Wgrad => (saved.x.as_ref(), None),
@@ -199,7 +203,7 @@ pub(super) struct ProductRules {
 }
 
 /// How a layer that follows `recipe` multiplies.
-fn quantized_options(
+pub(super) fn quantized_options(
     recipe: &LayerRecipe,
     pass: Pass,
     kernel: KernelChoice,

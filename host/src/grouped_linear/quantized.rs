@@ -76,7 +76,7 @@ impl<'a> QuantizeArgs<'a> {
 ///
 /// FP8: an element becomes the number of the format nearest to it times its block's scale (ties to
 /// even, saturating), with `scale = max / amax` of the block. A block whose largest magnitude is zero
-/// or infinite has a scale of one. MXFP8 and NVFP4: see [`mxfp8_exponent`] and [`TensorScale`]. Rows at
+/// (with no epsilon) or infinite has a scale of one. MXFP8 and NVFP4: see [`mxfp8_exponent`] and [`TensorScale`]. Rows at
 /// and beyond `Σ m_g` are not read, and nothing is written for them.
 ///
 /// [`mxfp8_exponent`]: crate::numerics::scale::mxfp8_exponent
@@ -128,7 +128,7 @@ pub(super) fn check_quantize(
     let spec = destination.spec();
     let (operand, splits, input) = check_source(stream, &source, destination)?;
     destination.check_device("destination", stream)?;
-    destination.check_shared()?;
+    destination.check_shared("destination")?;
     check_scale(scale, spec.format, delayed)?;
     if let Some(skip) = skip {
         skip.check("skip", &[1], DType::I32, stream)?;

@@ -10,7 +10,7 @@
 //!
 //! Values are rounded once, from FP32 to the nearest code, ties to the even code, and saturate: what
 //! lies beyond the largest finite value, infinities included, becomes that value. A block exponent
-//! ([`E8m0`]) is rounded up, so that no element of its block overflows.
+//! ([`E8m0`]) is rounded up, so that no element of its block lies beyond the largest code.
 //!
 //! A tensor is stored as codes and scales. [`scale`] has the rules by which a scale comes from the
 //! largest magnitude (*amax*) of what it covers:

@@ -35,7 +35,8 @@ impl Fp8ScaleRule {
         Self { max, kind, epsilon: 0.0, ceiling: f32::MAX }
     }
 
-    /// The scale. Where amax is 0, infinite or NaN it is 1: then infinities saturate, and NaNs stay.
+    /// The scale. Where amax, or epsilon if that is larger, is 0, infinite or NaN it is 1: then infinities
+    /// saturate, and NaNs stay.
     ///
     /// ```
     /// use grouped_linear::numerics::E4m3;
@@ -181,7 +182,7 @@ pub struct TensorScale {
 }
 
 impl TensorScale {
-    /// The scale for an amax. 1 where amax is 0 or infinite; the largest FP32 where it is too small.
+    /// The scale for an amax. 1 where amax is 0 or infinite; the largest FP32 where it is NaN or too small.
     pub fn new(amax: f32, bound: ScaleBound) -> Self {
         let quotient = (bound.product() / amax).min(f32::MAX);
         let encode = if amax == 0.0 || quotient == 0.0 { 1.0 } else { quotient };
@@ -211,9 +212,10 @@ impl TensorScale {
         (1.0 / (block_scale.to_f32() * (1.0 / self.encode))).min(f32::MAX)
     }
 
-    /// By what the codes of a block are multiplied to restore its values.
+    /// By what the codes of a block are multiplied to restore its values. The block's scale comes last: times
+    /// amax it would be beyond FP32 from 7.6 · 10³⁵ on.
     pub fn restoring_factor(&self, block_scale: E4m3) -> f32 {
-        block_scale.to_f32() * self.amax * (1.0 / self.bound.product())
+        block_scale.to_f32() * (self.amax * (1.0 / self.bound.product()))
     }
 
     /// The restored value as the choice of four over six sees it, which divides where
@@ -375,6 +377,16 @@ mod tests {
                 let candidate = scale.candidate(E2m1(2), block);
                 assert!((candidate / scale.restoring_factor(block) - 1.0).abs() < 1e-6);
             }
+        }
+    }
+
+    #[test]
+    fn two_level_scales_restore_the_largest_numbers() {
+        for tensor in [1e36f32, 3e38, f32::MAX] {
+            let scale = TensorScale::new(tensor, ScaleBound::Full);
+            let block = scale.block_scale(tensor);
+            let restored = E2m1::from_f32(6.0).to_f32() * scale.restoring_factor(block);
+            assert!((restored / tensor - 1.0).abs() < 1e-6, "{tensor:e}: {restored:e}");
         }
     }
 

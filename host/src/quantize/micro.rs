@@ -7,7 +7,7 @@ use grouped_linear_kernels::abi::mx::{
     Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs, Nvfp4TileAmaxArgs, Nvfp4Way, SwizzleArgs,
 };
 
-use super::{Scratch, check_aligned, push_dbias};
+use super::{Scratch, check_placed, push_dbias};
 use crate::error::Result;
 use crate::gemm::element;
 use crate::launch::{Launches, mismatch};
@@ -30,9 +30,7 @@ pub(crate) fn prepare(
         return Err(mismatch());
     };
     let spec = problem.destination;
-    let destination = operands.destination;
-    let written = destination.directions().filter_map(|direction| destination.copy(direction));
-    check_aligned(operands.source.tensors().iter().chain(written.flat_map(wide_parts)))?;
+    check_placed(plan, operands)?;
     let (address, array) = match operands.source {
         GroupedOperand::Rows(tensor) => (address(tensor), 0),
         GroupedOperand::Groups(grouped) => grouped.addresses(),

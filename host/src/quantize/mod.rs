@@ -75,7 +75,7 @@ pub(crate) fn prepare_quantize(
     let Format::Fp8 { .. } = problem.destination.format else {
         return micro::prepare(plan, launch, operands, scratch, launches);
     };
-    check_alignment(operands)?;
+    check_placed(plan, operands)?;
     let quantize = quantize_args(problem, launch, operands, scratch);
     let push_scales = |launches: &mut Launches| -> Result<()> {
         let Some(scales) = &launch.scales else { return Ok(()) };
@@ -281,8 +281,7 @@ pub(crate) fn prepare_dequantize(
         return Err(mismatch());
     };
     let Some(kernel) = &launch.kernel else { return Ok(()) };
-    check_aligned(operands.destination.tensors().iter())?;
-    check_restored(plan, operands.copy)?;
+    check_restored(plan, operands.copy, operands.destination.tensors())?;
     let Format::Fp8 { blocks, .. } = problem.source.format else {
         return micro::prepare_dequantize(plan, launch, operands, table, launches);
     };
@@ -347,15 +346,20 @@ pub(crate) fn check_source(plan: &Plan, source: &[Tensor]) -> Result<()> {
     }
 }
 
-/// Refuses a copy that starts where the plan's kernel, which restores it, cannot read, as its launch
-/// would.
-pub(crate) fn check_restored(plan: &Plan, copy: &QuantizedCopy) -> Result<()> {
+/// Refuses a copy or a `destination` that starts where the plan's kernel, which restores the copy, cannot
+/// read or write, as its launch would.
+pub(crate) fn check_restored(
+    plan: &Plan,
+    copy: &QuantizedCopy,
+    destination: &[Tensor],
+) -> Result<()> {
     let Problem::Dequantize(problem) = &plan.problem else {
         return Err(mismatch());
     };
     if plan.launch.and_then(|launch| launch.kernel).is_none() {
         return Ok(());
     }
+    check_aligned(destination.iter())?;
     let Format::Fp8 { blocks, .. } = problem.source.format else {
         return check_aligned(micro::wide_parts(copy).into_iter());
     };
@@ -364,12 +368,20 @@ pub(crate) fn check_restored(plan: &Plan, copy: &QuantizedCopy) -> Result<()> {
     check_aligned([&copy.data].into_iter().chain(wide.then_some(&copy.scale_inv)))
 }
 
-/// The kernels load and store 16 bytes at once.
-fn check_alignment(operands: &QuantizeOperands<'_>) -> Result<()> {
-    let whole = operands.destination.spec().format.is_whole();
+/// Refuses a source and copies that start where the plan's kernels, which load and store 16 bytes at once,
+/// cannot read or write, as their launch would.
+pub(crate) fn check_placed(plan: &Plan, operands: &QuantizeOperands<'_>) -> Result<()> {
+    if plan.launch.is_none() {
+        return Ok(());
+    }
+    let format = operands.destination.spec().format;
+    let whole = format.is_whole();
     let copies = [Direction::Rowwise, Direction::Columnwise];
     let copies = copies.iter().filter_map(|&direction| operands.destination.copy(direction));
-    let results = copies.flat_map(|copy| [Some(&copy.data), (!whole).then_some(&copy.scale_inv)]);
+    let results = copies.flat_map(|copy| match format {
+        Format::Fp8 { .. } => [Some(&copy.data), (!whole).then_some(&copy.scale_inv)],
+        Format::Mxfp8 { .. } | Format::Nvfp4(_) => micro::wide_parts(copy).map(Some),
+    });
     check_aligned(operands.source.tensors().iter().chain(results.flatten()))
 }
 

@@ -370,7 +370,8 @@ impl Tensor {
     }
 }
 
-fn byte_size(shape: &[usize], dtype: DType) -> Result<usize> {
+/// Bytes of a tensor of this shape.
+pub(crate) fn byte_size(shape: &[usize], dtype: DType) -> Result<usize> {
     // Empty dimensions are left out, so that the product of any of the others is in range too.
     let bytes = shape
         .iter()

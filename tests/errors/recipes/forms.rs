@@ -6,12 +6,13 @@ use grouped_linear::functional::{
 use grouped_linear::plan::{DequantizeProblem, Plan, SwizzleProblem, Target};
 use grouped_linear::recipe::{BlockShape, Format};
 use grouped_linear::{
-    DType, Direction, Error, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, Result,
-    SourceShape, Splits, Stream, Tensor,
+    DType, DeviceKind, Direction, Error, Form, LayerRecipe, QuantizedCopy, QuantizedSpec,
+    QuantizedTensor, Result, SourceShape, Splits, Stream, Tensor,
 };
 
+use super::halfway::with_late;
 use super::small_blocks::{CODES, EXACT, MIXED, MXFP8, NVFP4, SWIZZLED, token_spec, weight_spec};
-use super::{E4M3, K, UNSUPPORTED, VECTORS, grouped, zeros};
+use super::{CONFIG, CURRENT, E4M3, K, UNSUPPORTED, VECTORS, grouped, zeros};
 use crate::fitting::{GROUPS, ROWS};
 use crate::{INVALID, Refusal};
 
@@ -136,6 +137,7 @@ fn change_into(
 const MIXED_EXACT: (Format, Option<Form>) = (Format::Nvfp4(MIXED), EXACT[0]);
 const IN_ORDER: (Format, Option<Form>) = (NVFP4, SWIZZLED[0]);
 const WRITTEN_OVER: &str = "what is written of it overlaps the source";
+const APART: &str = "source: its copies have amax in memory of their own";
 
 pub(super) const ORDERS: &[Refusal] = &[
     ("swizzled scales of fewer tokens", "destination: it was made for", INVALID, |s| {
@@ -197,6 +199,12 @@ pub(super) const ORDERS: &[Refusal] = &[
             Ok(())
         })
     }),
+    ("the order of copies with magnitudes of their own", APART, INVALID, |s| {
+        change_apart(s, swizzle, SWIZZLED)
+    }),
+    ("exact numbers of copies with magnitudes of their own", APART, INVALID, |s| {
+        change_apart(s, restore_exact, EXACT)
+    }),
     ("the order of FP8's scales, planned", "have one order", UNSUPPORTED, |_| {
         let (source, direction) = (weight_spec(E4M3, CODES), Direction::Rowwise);
         Plan::new(SwizzleProblem { source, direction }.into(), Target::CPU).map(drop)
@@ -211,6 +219,41 @@ pub(super) const ORDERS: &[Refusal] = &[
         Plan::new(SwizzleProblem { source, direction }.into(), Target::CPU).map(drop)
     }),
 ];
+
+/// Codes of weights whose copies have magnitudes of their own, changed into this form.
+fn change_apart(stream: &Stream, how: Change, to: [Option<Form>; 2]) -> Result<()> {
+    let own = quantized(stream, weight_spec(NVFP4, CODES))?;
+    let [rowwise, mut columnwise] = [Direction::Rowwise, Direction::Columnwise]
+        .map(|direction| own.copy(direction).cloned().expect("a copy"));
+    columnwise.amax = Some(Tensor::zeros(stream, &[GROUPS], DType::F32)?);
+    let apart = QuantizedTensor::from_copies(stream, own.spec(), Some(rowwise), Some(columnwise))?;
+    how(stream, &apart, None, &mut QuantizedTensor::empty(stream, weight_spec(NVFP4, to))?)
+}
+
+/// Codes whose columnwise copy lies between 16 bytes are refused before the rowwise one is restored.
+pub(super) fn restored_half_way(stream: &Stream) -> Result<()> {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    let from = quantized(stream, weight_spec(MXFP8, CODES))?;
+    let from = with_late(stream, &from, Direction::Columnwise)?;
+    let mut to = QuantizedTensor::empty(stream, weight_spec(MXFP8, EXACT))?;
+    let mut data = to.copy(Direction::Rowwise).expect("rowwise").data.clone();
+    let held = vec![7.0; data.len()];
+    data.write_f32(stream, &held)?;
+    let outcome = restore_exact(stream, &from, None, &mut to);
+    assert_eq!(outcome.is_err(), gpu, "{outcome:?}");
+    let zeros = vec![0.0; held.len()];
+    assert!(data.to_f32(stream)? == if gpu { held } else { zeros }, "written: {}", !gpu);
+    Ok(())
+}
+
+/// FP8 has one form, whatever is asked for.
+pub(super) fn fp8(stream: &Stream) -> Result<()> {
+    let recipe = LayerRecipe::new(stream, CONFIG, CURRENT)?;
+    assert_eq!(recipe.form(), Form::Codes);
+    let swizzled = recipe.clone().with_form(stream, Form::Swizzled)?;
+    assert_eq!(swizzled.spec(), recipe.spec());
+    Ok(())
+}
 
 /// Restores one copy of tokens to this type.
 fn restore(stream: &Stream, from: QuantizedSpec, direction: Direction, to: DType) -> Result<()> {
@@ -259,6 +302,9 @@ pub(super) fn fitting(stream: &Stream) -> Result<()> {
         restore(stream, codes, Direction::Columnwise, DType::F16)?;
     }
     restore(stream, token_spec(K, Format::Nvfp4(MIXED), CODES), Direction::Rowwise, DType::F32)?;
+    // One copy has magnitudes of its own without harm.
+    change_apart(stream, swizzle, [SWIZZLED[0], None])?;
+    change_apart(stream, restore_exact, [None, EXACT[1]])?;
     change_into(stream, swizzle, IN_ORDER, |_, _| Ok(()))?;
     change_into(stream, restore_exact, MIXED_EXACT, |_, _| Ok(()))?;
     // Data and magnitudes that both have are not copied.

@@ -23,6 +23,7 @@ struct Step {
     layer: GroupedLinear,
     recipe: LayerRecipe,
     needs: Needs,
+    tokens: Tensor,
     /// In place of those that forward quantizes.
     x: Option<QuantizedTensor>,
 }
@@ -31,23 +32,24 @@ impl Step {
     fn new(stream: &Stream) -> Result<Self> {
         let bias = ones(stream, &[GROUPS, N])?;
         let layer = layer_of(stream, ones(stream, &[GROUPS, N, K])?, bias)?;
-        Ok(Self { layer, recipe: delayed(stream)?, needs: Needs::default(), x: None })
+        let tokens = ones(stream, &[ROWS, K])?;
+        Ok(Self { layer, recipe: delayed(stream)?, needs: Needs::default(), tokens, x: None })
     }
 
     fn forward(&self, stream: &Stream, y: &mut Tensor) -> Result<Saved> {
-        let Self { layer, recipe, needs, x } = self;
+        let Self { layer, recipe, needs, tokens, x } = self;
         let options =
             ForwardOptions { recipe: Some(recipe), needs: *needs, ..ForwardOptions::default() };
         let splits = Splits::host(&[2, 3])?;
         match x {
             Some(x) => layer.forward_prequantized_into(stream, x, &splits, options, y),
-            None => layer.forward_into(stream, &ones(stream, &[ROWS, K])?, &splits, options, y),
+            None => layer.forward_into(stream, tokens, &splits, options, y),
         }
     }
 
     /// Largest magnitudes of this step: of tokens, weights and output gradients.
     fn magnitudes(&self, stream: &Stream) -> Result<[Vec<f32>; 3]> {
-        let states = self.recipe.delayed().expect("states");
+        let Some(states) = self.recipe.delayed() else { return Ok(Default::default()) };
         let amax = |own: &DelayedState| own.amax()?.to_f32(stream);
         Ok([amax(&states.input)?, amax(&states.weight)?, amax(&states.grad_output)?])
     }
@@ -123,6 +125,20 @@ const FORWARD: &[Spoiled] = &[
         step.recipe = step.recipe.clone().with_weights(weights(other, E4M3, BOTH)?)?;
         Ok(())
     }),
+    ("tokens of another device", false, |_, other, step| {
+        step.tokens = ones(other, &[ROWS, K])?;
+        Ok(())
+    }),
+    ("a random state of another device", false, |_, other, step| {
+        step.recipe = LayerRecipe::new(other, CONFIG, Recipe::Nvfp4(Nvfp4Scaling::default()))?;
+        Ok(())
+    }),
+    ("late weights for dx in high precision, beside quantized ones", true, |s, _, step| {
+        step.layer = layer_of(s, late(s, &[GROUPS, N, K])?, ones(s, &[GROUPS, N])?)?;
+        let recipe = step.recipe.clone().with_backward(BackwardPrecision::High)?;
+        step.recipe = recipe.with_weights(weights(s, E4M3, BOTH)?)?;
+        Ok(())
+    }),
     ("late weights", true, |s, _, step| {
         step.layer = layer_of(s, late(s, &[GROUPS, N, K])?, ones(s, &[GROUPS, N])?)?;
         Ok(())
@@ -158,8 +174,11 @@ const FORWARD: &[Spoiled] = &[
     }),
 ];
 
-/// Gradients that need none of the late copies: of tokens or of weights.
-const UNREAD: &[(&str, fn(&Stream, &mut Step) -> Result<()>)] = &[
+/// Puts a copy that no gradient asked for needs, of tokens or of weights, between two multiples of 16
+/// bytes.
+type Misplaced = (&'static str, fn(&Stream, &mut Step) -> Result<()>);
+
+const UNREAD: &[Misplaced] = &[
     ("late quantized weights without dx", |s, step| {
         let late = with_late(s, &weights(s, E4M3, BOTH)?, Direction::Columnwise)?;
         step.recipe = step.recipe.clone().with_weights(late)?;

@@ -66,6 +66,13 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("exact numbers that cannot be made are refused", |e, s| refused(forms::EXACT_NUMBERS, e, s)),
     ("orders of scales that do not fit are refused", |e, s| refused(forms::ORDERS, e, s)),
     ("codes that cannot be restored are refused", |e, s| refused(forms::RESTORED, e, s)),
+    ("exact numbers are refused before any is written", |e, s| {
+        forms::restored_half_way(s).expect(e);
+    }),
+    ("FP8 has one form", |e, s| forms::fp8(s).expect(e)),
+    ("copies are refused before tokens are restored for them", |e, s| {
+        quantizations::requantized_half_way(s).expect(e);
+    }),
     ("small blocks that fit are not refused", |engine, s| {
         small_blocks::fitting(s).expect(engine);
         exact::fitting(s).expect(engine);

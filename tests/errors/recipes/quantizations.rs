@@ -10,6 +10,7 @@ use grouped_linear::{
     QuantizedTensor, Result, SourceShape, Splits, Stream, Tensor,
 };
 
+use super::halfway::with_late;
 use super::{
     BOTH, E4M3, K, N, ROWWISE, UNSUPPORTED, VECTORS, grouped, spec, tokens, weights, zeros,
 };
@@ -211,6 +212,20 @@ pub(super) const QUANTIZATIONS: &[Refusal] = &[
         quantize_tokens(s, &zeros(s, &[ROWS, K])?, to)
     }),
 ];
+
+/// Copies between 16 bytes are refused before tokens are restored into scratch memory.
+pub(super) fn requantized_half_way(stream: &Stream) -> Result<()> {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    let (source, splits) = (tokens(stream, K, E4M3, ROWWISE)?, Splits::host(&[2, 3])?);
+    let mut to = with_late(stream, &tokens(stream, K, VECTORS, BOTH)?, Direction::Columnwise)?;
+    let held = [7.0; ROWS * K];
+    let mut scratch = Tensor::from_f32(stream, &[ROWS, K], DType::Bf16, &held)?;
+    let options = QuantizeOptions::default();
+    let outcome = requantize(stream, &source, &splits, options, &mut scratch, &mut to);
+    assert_eq!(outcome.is_err(), gpu, "{outcome:?}");
+    assert_eq!(scratch.to_f32(stream)? == held, gpu);
+    Ok(())
+}
 
 /// The source starts one element late.
 pub(super) fn misplaced(engine: &str, stream: &Stream) {

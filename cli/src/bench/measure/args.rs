@@ -16,9 +16,10 @@ use crate::bench::choices;
 
 /// What is measured, how often, with which rests, and beside whom.
 #[derive(Args, Clone, Debug)]
+#[group(conflicts_with = "model")]
 pub struct MeasureArgs {
     /// What is measured; everything if nothing is named.
-    #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "model")]
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub level: Vec<Level>,
     /// Rounds that count; in each, every contender of a case has its turn.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
@@ -44,10 +45,10 @@ pub struct MeasureArgs {
     host_calls: u32,
     /// Kernel for every product, layers' included, by name: auto, simt, block, narrow, pair or
     /// aligned. A product that it cannot compute is refused.
-    #[arg(long, default_value = "auto", value_parser = choices::kernel, conflicts_with = "model")]
+    #[arg(long, default_value = "auto", value_parser = choices::kernel)]
     pub kernel: KernelChoice,
     /// Write what was measured to this file, as JSON.
-    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Measure without a peer.
     #[arg(long)]

@@ -105,6 +105,7 @@ impl LayerRecipe {
         let target = stream.device().target();
         let features = [config.in_features, config.out_features];
         let form = target.kernels().map_or(Form::Exact, |own| micro_form(own, features));
+        let form = stored(recipe, form);
         let (weights, buffers) = (None, None);
         let spec = RecipeSpec { recipe, config, form, save, backward, weights, buffers };
         spec.check_target(target)?;
@@ -121,12 +122,13 @@ impl LayerRecipe {
     /// # Errors
     /// A form that the products of the stream's device do not take.
     pub fn with_form(self, stream: &Stream, form: Form) -> Result<Self> {
-        let spec = RecipeSpec { form, ..self.spec };
+        let spec = RecipeSpec { form: stored(self.spec.recipe, form), ..self.spec };
         spec.check_target(stream.device().target())?;
         Ok(Self { spec, ..self })
     }
 
-    /// How tensors of MXFP8 or NVFP4 are stored.
+    /// How quantized tensors are stored: those of MXFP8 or NVFP4 in the recipe's form, those of FP8 in
+    /// [`Form::Codes`].
     pub fn form(&self) -> Form {
         self.spec.form
     }
@@ -356,6 +358,11 @@ impl LayerRecipe {
     pub(crate) fn buffer_memory(&self) -> impl Iterator<Item = &Tensor> {
         self.buffers.iter().flat_map(RecipeBuffers::tensors)
     }
+}
+
+/// How a recipe's tensors are stored where those of small blocks are in this form.
+fn stored(recipe: Recipe, form: Form) -> Form {
+    if recipe.format(Role::Input).is_micro() { form } else { Form::Codes }
 }
 
 fn original_and_dequantized() -> Error {

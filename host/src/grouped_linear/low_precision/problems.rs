@@ -7,8 +7,8 @@ use crate::plan::{
     BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Problem, QuantizeProblem,
     ScaledGemmProblem, Target,
 };
-use crate::recipe::{Format, Role};
-use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
+use crate::recipe::Role;
+use crate::tensor::{DType, Direction, QuantizedSpec, SourceShape};
 
 /// Why a recipe without buffers cannot be recorded.
 pub(in crate::grouped_linear) const NO_BUFFERS_IN_GRAPH: &str = "a recipe's tensors would be new, and nothing can be allocated in a graph; give it memory with \
@@ -29,14 +29,9 @@ impl RecipeSpec {
             Role::Weight => SourceShape::Weights { rows: out_features, columns: in_features },
         };
         let format = self.recipe.format(role);
-        let form = self.form_of(format);
+        let form = self.form;
         let [rowwise, columnwise] = copies.map(|wanted| wanted.then_some(form));
         QuantizedSpec { groups, source, format, rowwise, columnwise }
-    }
-
-    /// How the layer stores what it quantizes to a format.
-    fn form_of(&self, format: Format) -> Form {
-        if format.is_micro() { self.form } else { Form::Codes }
     }
 
     /// A product of the layer.
@@ -61,7 +56,7 @@ impl RecipeSpec {
             out_features,
             a: self.recipe.format(a),
             b: self.recipe.format(b),
-            forms: [a, b].map(|role| self.form_of(self.recipe.format(role))),
+            forms: [self.form; 2],
             accumulation: self.recipe.accumulation(pass),
             output,
             bias,

@@ -128,7 +128,7 @@ impl LayerRecipe {
                 let problem = DequantizeProblem { source, direction, output, exact: false };
                 let copy = operand.copy(direction);
                 let copy = copy.ok_or_else(|| missing_copy("quantized tensor", direction))?;
-                check_restored(&Plan::new(problem.into(), target)?, copy)?;
+                check_restored(&Plan::new(problem.into(), target)?, copy, &[])?;
             }
         }
         Ok(())

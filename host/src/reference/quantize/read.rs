@@ -94,10 +94,11 @@ fn transposed(
     let needed = layout.data_len(Direction::Columnwise);
     check_length("data", codes.data.len(), codes.packing.bytes(needed))?;
     check_length("values", values.len(), needed)?;
-    if columns == 0 || pitch == 0 {
+    let parts: Vec<_> = layout.parts().collect();
+    // Without groups nothing is restored, though there may be rows.
+    if columns == 0 || pitch == 0 || parts.is_empty() {
         return Ok(());
     }
-    let parts: Vec<_> = layout.parts().collect();
     values[..needed].par_chunks_mut(pitch).enumerate().for_each(|(line, values)| {
         let (part, column) = (line / columns, line % columns);
         for (index, group) in parts[part].iter().enumerate() {

@@ -18,13 +18,14 @@ struct Tokens {
 }
 
 /// Groups without rows, at the edges of blocks, and past several of them; rows before and after.
-const TOKENS: [Tokens; 6] = [
+const TOKENS: [Tokens; 7] = [
     Tokens { splits: &[5], first: 0, tail: 0 },
     Tokens { splits: &[128, 256], first: 0, tail: 3 },
     Tokens { splits: &[0, 130, 0, 1, 45, 0], first: 0, tail: 20 },
     Tokens { splits: &[127, 16, 33, 129], first: 7, tail: 0 },
     Tokens { splits: &[0, 0], first: 0, tail: 9 },
     Tokens { splits: &[], first: 0, tail: 2 },
+    Tokens { splits: &[], first: 0, tail: 130 },
 ];
 
 /// Groups, and rows of each.

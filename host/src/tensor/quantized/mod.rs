@@ -266,9 +266,9 @@ impl QuantizedTensor {
         self.parts().map(|(_, tensor)| tensor)
     }
 
-    /// Refuses to write a tensor whose copies have in memory of their own what they should share, and
-    /// what is written once.
-    pub(crate) fn check_shared(&self) -> Result<()> {
+    /// Refuses a tensor, by its `name`, whose copies have in memory of their own what they should share,
+    /// and what is read or written once.
+    pub(crate) fn check_shared(&self, name: &'static str) -> Result<()> {
         let spec = self.spec();
         let (shared, same) = (spec.shared(), self.shared());
         for (shared, same, what) in [
@@ -278,8 +278,8 @@ impl QuantizedTensor {
         ] {
             if shared && !same {
                 return Err(Error::invalid(format!(
-                    "destination: its copies have {what} in memory of their own, which in {} they \
-                     share; give from_copies the same tensor twice",
+                    "{name}: its copies have {what} in memory of their own, which in {} they share; give \
+                     from_copies the same tensor twice",
                     spec.format
                 )));
             }

@@ -88,7 +88,7 @@ impl Scaling {
     /// By what the codes of a block are multiplied.
     #[inline(always)]
     pub fn restoring_factor(&self, block_scale: f32) -> f32 {
-        block_scale * self.amax * (1.0 / self.product)
+        block_scale * (self.amax * (1.0 / self.product))
     }
 
     /// A restored magnitude, as the choice of four over six takes it.
