@@ -237,6 +237,12 @@ mod tests {
             assert_eq!(parts.iter().filter(|part| part.has(case)).count(), 1, "case {case}");
         }
         assert!((0..10).all(|case| "1/1".parse::<Part>().expect("a part").has(case)));
+        let nothing = VerifyArgs {
+            full: false,
+            part: "999999/1000000".parse().expect("a part"),
+            device: DeviceChoice::Cpu,
+        };
+        assert!(run(&nothing).is_err_and(|error| error.to_string().contains("has none")));
         for wrong in ["0/3", "4/3", "3", "1/0", "a/b", "-1/3"] {
             assert!(wrong.parse::<Part>().is_err(), "{wrong}");
         }

@@ -139,7 +139,8 @@ fn what_cannot_be_resumed_is_refused_and_kept() {
     };
     refused(&[], "no checkpoint could be read");
     succeed(&train(folder.path(), &["--steps=2"]));
-    refused(&[], "has 2 steps already");
+    refused(&[], "has 2 steps already and the run would stop at 2; pass a larger --steps");
+    refused(&["--steps=4", "--stop-after=2"], "pass a larger --stop-after");
     refused(&["--steps=4", "--hidden=64"], "--hidden 64 was given, but the checkpoint");
     fs::write(folder.path().join("other.txt"), "x".repeat(5000)).unwrap();
     refused(&["--steps=4", "--input", "other.txt"], "pass the same --input");
@@ -177,16 +178,31 @@ fn what_cannot_be_resumed_is_refused_and_kept() {
 #[test]
 fn wrong_input_is_refused_with_the_reason() {
     let folder = folder_with_text();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["--steps=0"], "it must be 1 or more"),
         (&["--steps=1", "--hidden=33"], "multiple of 8"),
         (&["--steps=1", "--input", "missing.txt"], "missing.txt"),
-        (&["--steps=3", "--learning-rate=1e30"], "the run diverged"),
+        (&["--steps=1", "--learning-rate", "-1"], "it must be a finite number, 0 or more"),
+        (&["--steps=1", "--weight-decay=inf"], "it must be a finite number, 0 or more"),
+        (&["--steps=3", "--learning-rate=1e30"], "It had written no checkpoint yet"),
     ];
     for (flags, reason) in cases {
         let error = fail(&train(folder.path(), flags));
         assert!(error.contains(reason), "{flags:?}: {error}");
     }
+}
+
+#[test]
+fn the_held_out_text_is_looked_at_as_often_as_was_asked() {
+    let folder = folder_with_text();
+    let flags = ["--steps=7", "--log-every=4", "--evaluate-every=3"];
+    succeed(&train(folder.path(), &flags));
+    let log = log(&folder.path().join("runs/default/log.json"));
+    let steps = log["steps"].as_array().unwrap().iter();
+    let looks: Vec<_> = steps
+        .map(|record| (record["step"].as_u64().unwrap(), record["held_out_loss"].is_number()))
+        .collect();
+    assert_eq!(looks, [(3, true), (4, false), (6, true), (7, true)]);
 }
 
 #[test]
