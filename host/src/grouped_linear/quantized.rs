@@ -76,8 +76,8 @@ impl<'a> QuantizeArgs<'a> {
 ///
 /// FP8: an element becomes the number of the format nearest to it times its block's scale (ties to
 /// even, saturating), with `scale = max / amax` of the block. A block whose largest magnitude is zero
-/// (with no epsilon) or infinite has a scale of one. MXFP8 and NVFP4: see [`mxfp8_exponent`] and [`TensorScale`]. Rows at
-/// and beyond `Σ m_g` are not read, and nothing is written for them.
+/// (with no epsilon) or infinite has a scale of one. MXFP8 and NVFP4: see [`mxfp8_exponent`] and
+/// [`TensorScale`]. Rows at and beyond `Σ m_g` are not read, and nothing is written for them.
 ///
 /// [`mxfp8_exponent`]: crate::numerics::scale::mxfp8_exponent
 /// [`TensorScale`]: crate::numerics::scale::TensorScale
