@@ -106,13 +106,17 @@ pub(crate) fn check_placed(plan: &Plan, placed: &Placed<'_>) -> Result<()> {
     placed.bias.map_or(Ok(()), check_bias_alignment)?;
     let (a, b) = directions(problem.pass);
     for (operand, direction) in [(placed.a, a), (placed.b, b)] {
-        let Some(operand) = operand else { continue };
-        let Some(copy) = operand.copy(direction) else {
-            return Err(missing_copy("quantized tensor", direction));
-        };
-        Side { copy, spec: operand.spec(), direction }.check_addresses()?;
+        operand.map_or(Ok(()), |operand| check_copy(operand, direction))?;
     }
     Ok(())
+}
+
+/// Refuses a copy that starts where the kernels of tensor cores cannot read.
+pub(crate) fn check_copy(operand: &QuantizedTensor, direction: Direction) -> Result<()> {
+    let Some(copy) = operand.copy(direction) else {
+        return Err(missing_copy("quantized tensor", direction));
+    };
+    Side { copy, spec: operand.spec(), direction }.check_addresses()
 }
 
 /// Arguments of the kernel that aligns X into scratch memory at `aligned`.

@@ -12,7 +12,7 @@ use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::{Placed, check_outputs, check_placed};
 use crate::plan::{Factor, KernelChoice, Pass, Plan};
-use crate::quantize::check_source;
+use crate::quantize::{check_aligned, check_source};
 use crate::recipe::{Accumulation, Format, Role};
 use crate::splits::Splits;
 use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
@@ -75,11 +75,15 @@ pub(super) fn check_product(
     let plan = Plan::new(saved.product(pass, output), stream.device().target())?;
     check_outputs(&plan, outputs)?;
     if let Some(recipe) = &saved.recipe {
-        // Where the other operand lies, which is quantized, forward has asked.
+        // Where the other operand lies, which is quantized, forward has asked. A plan is made only where
+        // it matters which kernel reads.
+        let Some(dy) = dy.filter(|dy| check_aligned([*dy].into_iter()).is_err()) else {
+            return Ok(());
+        };
         let copies = [pass == Pass::Dgrad, pass == Pass::Wgrad];
         let problem = recipe.spec().quantization(Role::GradOutput, saved.rows, copies);
         let plan = Plan::new(problem, stream.device().target())?;
-        return check_source(&plan, dy.map_or(&[], std::slice::from_ref));
+        return check_source(&plan, std::slice::from_ref(dy));
     }
     let (x, weights) = match pass {
         Pass::Wgrad => (saved.x.as_ref(), None),

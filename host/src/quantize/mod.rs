@@ -385,7 +385,8 @@ pub(crate) fn check_placed(plan: &Plan, operands: &QuantizeOperands<'_>) -> Resu
     check_aligned(operands.source.tensors().iter().chain(results.flatten()))
 }
 
-fn check_aligned<'a>(mut tensors: impl Iterator<Item = &'a Tensor>) -> Result<()> {
+/// Refuses tensors that do not start at multiples of 16 bytes.
+pub(crate) fn check_aligned<'a>(mut tensors: impl Iterator<Item = &'a Tensor>) -> Result<()> {
     if tensors.all(|tensor| tensor.address().unwrap_or(0).is_multiple_of(16)) {
         return Ok(());
     }

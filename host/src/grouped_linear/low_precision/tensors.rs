@@ -115,7 +115,10 @@ impl LayerRecipe {
     ) -> Result<()> {
         let output = self.spec.config.dtype;
         for (pass, operand) in kept {
-            if self.spec.in_backward() {
+            // A plan is made only where it matters which kernel reads.
+            if self.spec.in_backward()
+                && scaled::check_copy(operand, Direction::Columnwise).is_err()
+            {
                 let product = self.spec.product(pass, rows, (output, BiasKind::None), kernel);
                 // A kernel that the gradient does not have is for backward to refuse.
                 if let Ok(plan) = Plan::new(product.into(), target) {
