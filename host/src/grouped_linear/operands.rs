@@ -10,7 +10,7 @@ use super::saved::{Saved, Tokens, Weights};
 use super::sink::gemm_options;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::gemm::{Placed, check_outputs, check_placed};
+use crate::gemm::{Placed, check_outputs, check_placed, scaled};
 use crate::plan::{Factor, KernelChoice, Pass, Plan};
 use crate::quantize::{check_aligned, check_source};
 use crate::recipe::{Accumulation, Format, Role};
@@ -74,9 +74,17 @@ pub(super) fn check_product(
     let output = outputs.first().map_or(saved.config.dtype, Tensor::dtype);
     let plan = Plan::new(saved.product(pass, output), stream.device().target())?;
     check_outputs(&plan, outputs)?;
+    let (x, weights) = match pass {
+        Pass::Wgrad => (saved.x.as_ref(), None),
+        Pass::Fprop | Pass::Dgrad => (None, saved.weights.as_ref()),
+    };
     if let Some(recipe) = &saved.recipe {
-        // Where the other operand lies, which is quantized, forward has asked. A plan is made only where
-        // it matters which kernel reads.
+        let b = match (x, weights) {
+            (Some(Tokens::Quantized(own)), _) | (_, Some(Weights::Quantized(own))) => Some(own),
+            _ => None,
+        };
+        scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() })?;
+        // dY will be quantized. A plan is made only where it matters which kernel reads it.
         let Some(dy) = dy.filter(|dy| check_aligned([*dy].into_iter()).is_err()) else {
             return Ok(());
         };
@@ -85,10 +93,6 @@ pub(super) fn check_product(
         let plan = Plan::new(problem, stream.device().target())?;
         return check_source(&plan, std::slice::from_ref(dy));
     }
-    let (x, weights) = match pass {
-        Pass::Wgrad => (saved.x.as_ref(), None),
-        Pass::Fprop | Pass::Dgrad => (None, saved.weights.as_ref()),
-    };
     let weights = match weights {
         Some(Weights::Plain(weights)) => Some(weights),
         Some(Weights::Quantized(_)) | None => None,
