@@ -122,7 +122,8 @@ pub fn run(args: &VerifyArgs) -> Result<()> {
     let cases: Vec<(usize, Check)> =
         cases.into_iter().enumerate().filter(|(number, _)| args.part.has(*number)).collect();
     let kind = if args.full { "all" } else { "a selection; --full runs all" };
-    ensure!(!cases.is_empty(), "--part: there are fewer cases than parts, and this one has none");
+    let Part { number, of } = args.part;
+    ensure!(!cases.is_empty(), "--part {number}/{of}: it has no case; ask for fewer parts");
     let part = match args.part {
         Part { of: 1, .. } => String::new(),
         Part { number, of } => format!(", part {number} of {of}"),
@@ -242,7 +243,7 @@ mod tests {
             part: "999999/1000000".parse().expect("a part"),
             device: DeviceChoice::Cpu,
         };
-        assert!(run(&nothing).is_err_and(|error| error.to_string().contains("has none")));
+        assert!(run(&nothing).is_err_and(|error| error.to_string().contains("it has no case")));
         for wrong in ["0/3", "4/3", "3", "1/0", "a/b", "-1/3"] {
             assert!(wrong.parse::<Part>().is_err(), "{wrong}");
         }
