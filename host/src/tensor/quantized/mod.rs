@@ -279,7 +279,7 @@ impl QuantizedTensor {
             if shared && !same {
                 return Err(Error::invalid(format!(
                     "{name}: its copies have {what} in memory of their own, which in {} they share; give \
-                     from_copies the same tensor twice",
+                     from_copies the same tensor twice, or take one copy at a time",
                     spec.format
                 )));
             }
