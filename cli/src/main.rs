@@ -2,6 +2,9 @@
 //! engines against each other, measure kernels beside their peers or predict how long they take, and
 //! say what was found on this machine.
 
+#[macro_use]
+mod output;
+
 mod bench;
 mod device;
 mod info;
@@ -49,7 +52,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            note!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

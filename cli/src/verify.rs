@@ -128,14 +128,14 @@ pub fn run(args: &VerifyArgs) -> Result<()> {
         Part { of: 1, .. } => String::new(),
         Part { number, of } => format!(", part {number} of {of}"),
     };
-    println!("{} cases ({kind}{part}), seed {SEED}", cases.len());
+    say!("{} cases ({kind}{part}), seed {SEED}", cases.len());
     let mut rows = Vec::new();
     for engine in
         engines_of_every_architecture().iter().filter(|engine| wanted(args.device, engine.name))
     {
         rows.push(run_engine(engine, &cases));
     }
-    println!("{}", table(&rows));
+    say!("{}", table(&rows));
     judge(args.device, &rows)
 }
 
@@ -177,7 +177,7 @@ fn run_cases(engine: &Engine, cases: &[&(usize, Check)]) -> Row {
             }
             Err(reason) => {
                 if failed.fetch_add(1, Ordering::Relaxed) < MOST_SHOWN {
-                    bar.suspend(|| println!("FAILED {name}: {case}: {reason}"));
+                    bar.suspend(|| say!("FAILED {name}: {case}: {reason}"));
                 }
             }
         }

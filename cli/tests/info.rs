@@ -79,7 +79,7 @@ fn kernels_are_asked_for_by_name_or_refused_with_the_reason() {
 fn what_cannot_be_planned_is_refused() {
     for (flags, reason) in [
         (&["--groups=0"][..], "0 groups were asked for"),
-        (&["--recipe=bf8"], "f32, f16 or a recipe of bench is needed"),
+        (&["--recipe=bf8"], "there are f32, f16, bf16, current, delayed, block, mxfp8, nvfp4"),
         (&["--kernel=fast"], "there are auto, simt, block, narrow, pair"),
         (&["--target=sm_80"], "emulated:sm_100a, sm_90a and sm_100a are possible"),
         (&["--target=cuda:0"], "--target cuda cannot be used"),

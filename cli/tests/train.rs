@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use grouped_linear::{Device, KernelModule, kernel_source};
 use safetensors::SafeTensors;
@@ -23,12 +23,14 @@ const TINY: &[&str] = &[
     "text.txt",
 ];
 
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_grouped-linear"));
+    command.args(arguments).current_dir(folder);
+    command
+}
+
 fn run(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_grouped-linear"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the binary can be started")
+    command(folder, arguments).output().expect("the binary can be started")
 }
 
 fn train(folder: &Path, flags: &[&str]) -> Output {
@@ -122,9 +124,23 @@ fn a_run_learns_and_leaves_its_files() {
     assert_eq!(&fs::read(out.join("loss.png")).unwrap()[1..4], b"PNG");
 
     // A second run keeps the first one's checkpoint.
-    let first = fs::read(out.join("checkpoint.safetensors")).unwrap();
+    let files = ["checkpoint.safetensors", "log.json", "loss.png"];
+    let first = files.map(|name| fs::read(out.join(name)).unwrap());
     succeed(&train(folder.path(), &["--steps=1", "--seed=2"]));
-    assert_eq!(fs::read(out.join("checkpoint.safetensors.old")).unwrap(), first);
+    assert_eq!(files.map(|name| fs::read(out.join(format!("{name}.old"))).unwrap()), first);
+}
+
+#[test]
+fn a_run_goes_on_when_nobody_reads_what_it_prints() {
+    let folder = folder_with_text();
+    let mut child = command(folder.path(), &[TINY, &["--steps=5"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    drop((child.stdout.take(), child.stderr.take()));
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(log(&folder.path().join("runs/default/log.json"))["summary"]["steps"], 5);
 }
 
 #[test]

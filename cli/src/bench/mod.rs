@@ -63,7 +63,7 @@ pub struct BenchArgs {
 /// Measures, or prints predictions.
 pub fn run(args: &BenchArgs) -> Result<()> {
     if args.model {
-        print!("{}", predict::predictions(args)?);
+        say!("{}", predict::predictions(args)?.trim_end());
         return Ok(());
     }
     measure::run(args)

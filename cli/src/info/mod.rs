@@ -14,15 +14,15 @@ pub use self::plan::quantized;
 /// Prints driver, GPUs, kernels and their compiler; or a plan.
 pub fn run(args: &PlanArgs) -> Result<()> {
     if args.plan {
-        println!("{}", args.explain()?);
+        say!("{}", args.explain()?);
         return Ok(());
     }
     let cpu = Device::cpu();
-    println!("grouped-linear {}", env!("CARGO_PKG_VERSION"));
-    println!("cpu          {}, {} threads", cpu.info().name, cpu.info().multiprocessors);
+    say!("grouped-linear {}", env!("CARGO_PKG_VERSION"));
+    say!("cpu          {}, {} threads", cpu.info().name, cpu.info().multiprocessors);
     print_emulated();
     let gpus = print_gpus();
-    println!("auto         --device auto uses {}", Device::best_available().id());
+    say!("auto         --device auto uses {}", Device::best_available().id());
     print_kernels();
     for gpu in gpus {
         print_loaded(&gpu);
@@ -33,12 +33,12 @@ pub fn run(args: &PlanArgs) -> Result<()> {
 fn print_emulated() {
     for arch in Arch::ALL {
         match Device::emulated(arch) {
-            Ok(device) => println!(
+            Ok(device) => say!(
                 "emulated     {}, {} multiprocessors; --device emulated:{arch}",
                 device.info().name,
                 device.info().multiprocessors,
             ),
-            Err(error) => println!("emulated     none of {arch}: {error}"),
+            Err(error) => say!("emulated     none of {arch}: {error}"),
         }
     }
 }
@@ -48,12 +48,12 @@ fn print_gpus() -> Vec<Device> {
     let count = match Device::cuda_count() {
         Ok(count) => count,
         Err(error) => {
-            println!("gpu          none: {error}");
+            say!("gpu          none: {error}");
             return Vec::new();
         }
     };
     if count == 0 {
-        println!("gpu          none: the driver shows no GPU");
+        say!("gpu          none: the driver shows no GPU");
     }
     let open = |ordinal: u32| match Device::cuda(ordinal) {
         Ok(device) => {
@@ -61,7 +61,7 @@ fn print_gpus() -> Vec<Device> {
             Some(device)
         }
         Err(error) => {
-            println!("gpu          cuda:{ordinal}: {error}");
+            say!("gpu          cuda:{ordinal}: {error}");
             None
         }
     };
@@ -75,7 +75,7 @@ fn print_gpu(device: &Device) {
     };
     let memory =
         info.memory_bytes.map_or("unknown".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
-    println!(
+    say!(
         "gpu          {}: {}, compute capability {}, {} multiprocessors, {memory}, driver for CUDA {}",
         info.id,
         info.name,
@@ -84,41 +84,43 @@ fn print_gpu(device: &Device) {
         version(info.driver)
     );
     if !device.target().tensor_cores() {
-        println!("             no kernels are compiled for it; --device cpu runs everything");
+        say!("             no kernels are compiled for it; --device cpu runs everything");
     }
 }
 
 fn print_kernels() {
     let source = kernel_source();
-    println!("compiler     {}", source.compiler);
+    say!("compiler     {}", source.compiler);
     for KernelArchitecture { name, compute_capability, minimum_driver, .. } in source.architectures
     {
         let (major, minor) = compute_capability;
-        println!(
+        say!(
             "kernels for  {name}: GPUs of compute capability {major}.{minor} and no others, driver \
              {minimum_driver} or newer"
         );
     }
-    println!("kernels      {:<28}{:<10}{:>10}  origin", "module", "target", "bytes");
+    say!("kernels      {:<28}{:<10}{:>10}  origin", "module", "target", "bytes");
     for KernelModule { name, target, bytes, origin, .. } in source.modules {
-        println!("             {name:<28}{target:<10}{bytes:>10}  {origin}");
+        say!("             {name:<28}{target:<10}{bytes:>10}  {origin}");
     }
 }
 
 /// Loads every module that the GPU can run and prints what the driver made of it, or why it could
 /// not.
 fn print_loaded(gpu: &Device) {
-    println!("loaded       on {}", gpu.id());
+    say!("loaded       on {}", gpu.id());
     let modules = match cuda_modules(gpu) {
         Ok(modules) => modules,
-        Err(error) => return println!("             {error}"),
+        Err(error) => return say!("             {error}"),
     };
     for ModuleReport { name, load_time, kernels, .. } in modules {
-        println!("             {name}: {:.1} ms", load_time.as_secs_f64() * 1e3);
+        say!("             {name}: {:.1} ms", load_time.as_secs_f64() * 1e3);
         for kernel in kernels {
-            println!(
+            say!(
                 "               {:<40}{:>4} registers{:>6} local bytes",
-                kernel.name, kernel.registers, kernel.local_bytes
+                kernel.name,
+                kernel.registers,
+                kernel.local_bytes
             );
         }
     }

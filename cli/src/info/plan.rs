@@ -94,7 +94,11 @@ impl FromStr for Operands {
             _ => match RecipeName::from_str(text, false) {
                 Ok(RecipeName::Bf16) => Ok(Self::Plain(DType::Bf16)),
                 Ok(recipe) => Ok(Self::Quantized(recipe)),
-                Err(error) => Err(format!("{error}; f32, f16 or a recipe of bench is needed")),
+                Err(_) => {
+                    let recipes = RecipeName::value_variants().iter().map(|recipe| recipe.name());
+                    let names: Vec<&str> = ["f32", "f16"].into_iter().chain(recipes).collect();
+                    Err(format!("there are {}", names.join(", ")))
+                }
             },
         }
     }

@@ -21,20 +21,22 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Moves `path`, where it exists, to a name of its own that is returned.
-pub fn set_aside(path: &Path) -> Result<Option<PathBuf>> {
-    if !path.exists() {
-        return Ok(None);
+/// Moves those of `paths` that exist to names of their own, all with the same suffix, and returns
+/// these names.
+pub fn set_aside(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let taken = |suffix: &str| paths.iter().any(|path| with_suffix(path, suffix).exists());
+    let mut suffix = ".old".to_owned();
+    let mut number = 1;
+    while taken(&suffix) {
+        number += 1;
+        suffix = format!(".old{number}");
     }
-    let mut free = with_suffix(path, ".old");
-    for number in 2.. {
-        if !free.exists() {
-            break;
-        }
-        free = with_suffix(path, &format!(".old{number}"));
-    }
-    fs::rename(path, &free).with_context(|| format!("moving {} aside", path.display()))?;
-    Ok(Some(free))
+    let move_aside = |path: &PathBuf| {
+        let free = with_suffix(path, &suffix);
+        fs::rename(path, &free).with_context(|| format!("moving {} aside", path.display()))?;
+        Ok(free)
+    };
+    paths.iter().filter(|path| path.exists()).map(move_aside).collect()
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -62,14 +64,20 @@ mod tests {
     #[test]
     fn setting_aside_overwrites_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        assert_eq!(set_aside(&path).unwrap(), None);
-        for content in ["a", "b", "c"] {
-            fs::write(&path, content).unwrap();
-            set_aside(&path).unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        assert!(set_aside(&paths).unwrap().is_empty());
+        // Of the second run one file is missing: its suffix is free for the other, but not taken.
+        for (run, files) in [("1", &paths[..]), ("2", &paths[..1]), ("3", &paths[..])] {
+            for path in files {
+                fs::write(path, run).unwrap();
+            }
+            assert_eq!(set_aside(&paths).unwrap().len(), files.len());
         }
-        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!((read("file.old"), read("file.old2")), ("a".into(), "b".into()));
-        assert_eq!((read("file.old3"), path.exists()), ("c".into(), false));
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
+        let old =
+            |name: &str| ["", ".old", ".old2", ".old3"].map(|end| read(&format!("{name}{end}")));
+        let some = |run: &str| Some(run.to_owned());
+        assert_eq!(old("a"), [None, some("1"), some("2"), some("3")]);
+        assert_eq!(old("b"), [None, some("1"), None, some("3")]);
     }
 }

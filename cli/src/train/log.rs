@@ -108,7 +108,7 @@ pub fn earlier_records(path: &Path, step: usize) -> Vec<Record> {
             earlier.steps
         }
         Err(error) => {
-            eprintln!("note: the log {} starts anew ({error:#})", path.display());
+            note!("note: the log {} starts anew ({error:#})", path.display());
             Vec::new()
         }
     }

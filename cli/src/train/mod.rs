@@ -36,11 +36,11 @@ use self::session::Session;
 /// Trains, writes the checkpoint, the log and the loss curve, and prints how it went.
 pub fn run(args: &TrainArgs) -> Result<()> {
     let mut session = Session::open(args)?;
-    println!("{}", session.introduction());
+    say!("{}", session.introduction());
     session.train()?;
     let summary = session.finish()?;
-    println!("{}", report::text(&summary));
-    println!("checkpoint, log and loss curve: {}", args.out.display());
+    say!("{}", report::text(&summary));
+    say!("checkpoint, log and loss curve: {}", args.out.display());
     if args.check {
         ensure!(summary.below_bigram, "--check: the held-out loss is not below the bigram model's");
         ensure!(!summary.starved, "--check: an expert is starved");

@@ -48,9 +48,12 @@ impl Progress {
             let held_out = record
                 .held_out_loss
                 .map_or(String::new(), |loss| format!("  held-out loss {loss:.4}"));
-            eprintln!(
+            note!(
                 "step {:5}  loss {:.4}  {:.0} tokens/s  least expert load {:.2} of the mean{held_out}",
-                record.step, record.loss, record.tokens_per_second, record.least_load
+                record.step,
+                record.loss,
+                record.tokens_per_second,
+                record.least_load
             );
         }
     }

@@ -87,8 +87,9 @@ impl<'a> Session<'a> {
                     .with_context(|| format!("going on from the checkpoint {}", path.display()))?;
             }
             None => {
-                if let Some(kept) = files::set_aside(&path)? {
-                    println!("an earlier checkpoint was kept as {}", kept.display());
+                let left = [path, log_path(args), curve_path(args)];
+                for kept in files::set_aside(&left)? {
+                    say!("what an earlier run left was kept as {}", kept.display());
                 }
             }
         }
@@ -275,7 +276,7 @@ impl<'a> Session<'a> {
         };
         self.log.summary = Some(summary.clone());
         self.log.save(&log_path(self.args))?;
-        plot::save(&self.args.out.join("loss.png"), &self.log.steps, bigram_loss)?;
+        plot::save(&curve_path(self.args), &self.log.steps, bigram_loss)?;
         Ok(summary)
     }
 }
@@ -306,6 +307,10 @@ fn checkpoint_path(args: &TrainArgs) -> PathBuf {
 
 fn log_path(args: &TrainArgs) -> PathBuf {
     args.out.join("log.json")
+}
+
+fn curve_path(args: &TrainArgs) -> PathBuf {
+    args.out.join("loss.png")
 }
 
 fn check_text(trained: TextIdentity, now: TextIdentity) -> Result<()> {

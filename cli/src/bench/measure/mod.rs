@@ -207,7 +207,7 @@ fn case_record(shape: &Shape, section: Section, case: CasePlan, outcome: Outcome
 
 fn print_heading(record: &Record) {
     let Record { gpu, peer, settings, .. } = record;
-    println!(
+    say!(
         "{}, driver {}, {} rounds, seed {}",
         gpu.name,
         gpu.driver.as_deref().unwrap_or("unknown"),
@@ -215,14 +215,14 @@ fn print_heading(record: &Record) {
         settings.seed
     );
     if let Some(kernel) = &settings.kernel {
-        println!("products by the kernel {kernel}");
+        say!("products by the kernel {kernel}");
     }
     if let Some(about) = peer {
         for (name, version) in &about.versions {
-            println!("{name} {version}");
+            say!("{name} {version}");
         }
         for (name, reason) in &about.absent {
-            println!("without {name}: {reason}");
+            say!("without {name}: {reason}");
         }
     }
 }
@@ -249,12 +249,12 @@ fn print_case(case: &CaseRecord) {
         let replay = if time.replay { " replay" } else { "" };
         line += &format!(" {}{replay} {:.1} us{rate};", time.name, time.us);
     }
-    println!("{}", line.trim_end_matches([':', ';']));
+    say!("{}", line.trim_end_matches([':', ';']));
     for check in &case.checks {
-        println!("  {}: largest error {:.1e}, rms {:.1e}", check.name, check.worst, check.rms);
+        say!("  {}: largest error {:.1e}, rms {:.1e}", check.name, check.worst, check.rms);
     }
     for Refused { name, reason } in &case.refused {
-        println!("  without {name}: {reason}");
+        say!("  without {name}: {reason}");
     }
 }
 
