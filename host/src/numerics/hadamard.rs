@@ -1,6 +1,8 @@
 //! The random Hadamard transform of NVFP4: sixteen values are mixed, so that an outlier is shared
 //! among sixteen codes. Both operands of a product are transformed along the contraction; the
-//! transform is orthogonal, so the product stays the same.
+//! transform is orthogonal, so the product stays the same. *Pretraining Large Language Models with
+//! NVFP4* (arXiv 2509.25149) has it for gradients of weights; size, signs and rounding are those of
+//! TransformerEngine 2.20, `pytorch/tensor/nvfp4_tensor.py` and `common/hadamard_transform`.
 
 use half::bf16;
 
