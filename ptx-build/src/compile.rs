@@ -140,6 +140,12 @@ fn command(
     command.current_dir(crate_dir);
     command.args(["rustc", "--lib", "--release", "--no-default-features", "-Zbuild-std=core"]);
     command.args(["--target", TRIPLE]).arg("--target-dir").arg(target_dir);
+    command.arg("-Zprofile-rustflags");
+    for name in ["core", "compiler_builtins"] {
+        command
+            .arg("--config")
+            .arg(format!("profile.release.package.{name}.rustflags={UNOPTIMIZED}"));
+    }
     if !build.features.is_empty() {
         command.arg("--features").arg(build.features.join(","));
     }
@@ -169,6 +175,11 @@ const PROFILE: [(&str, &str); 7] = [
     ("LTO", "off"),
     ("STRIP", "none"),
 ];
+
+/// Flags of the library's crates. What a kernel takes from them is generic or inlined, so it is
+/// optimized with the kernel; machine code of their own is of no use here, and to optimize it would be
+/// a third of a first build.
+const UNOPTIMIZED: &str = r#"["-Cno-prepopulate-passes"]"#;
 
 /// Removes what an outer cargo sets for its own build and would leak into ours. Inherited
 /// `CARGO_ENCODED_RUSTFLAGS`, for one, would replace our flags without a word.
