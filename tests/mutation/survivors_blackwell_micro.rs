@@ -127,4 +127,14 @@ pub const MICRO_PLACES: &[Places] = &[
         lines: "\
             mxfp8_dgrad 3131 mxfp8_fprop 10223",
     },
+    Places {
+        reason: "a stage has four steps at most, and the loop over them ends at the fourth, however many are left",
+        damages: &["`min.u32` takes its first operand"],
+        lines: "mxfp8_wgrad 17281",
+    },
+    Places {
+        reason: "the rows of a tile are one block of 128, so that the distance to the next one is not used",
+        damages: &["`or.b64` with 0x4000404008000000 for 0x4000404004000000"],
+        lines: "mxfp8_wgrad 17333",
+    },
 ];

@@ -46,10 +46,10 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<Outcome, String
         };
     }
     let mut got = got.map_err(|error| format!("failed: {error}"))?;
+    let failed = |error: Error| format!("the oracle failed: {error}");
     let cpu = Device::cpu().stream().and_then(|stream| Operands::new(case, &stream, &counts));
-    let (mut want, mut magnitude) = cpu
-        .and_then(|operands| expected(case, &operands, &counts))
-        .map_err(|error| format!("the oracle failed: {error}"))?;
+    let operands = cpu.map_err(failed)?;
+    let (mut want, mut magnitude) = expected(case, &operands, &counts).map_err(failed)?;
 
     let columns = columns(case);
     let live: usize = counts.iter().sum();
@@ -65,11 +65,7 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<Outcome, String
     let (result, rest) = got.split_at_mut(compared);
     nan::set_apart(case, result, &mut want, &mut magnitude, &locate)?;
     compare_within("result", case.output, tolerance, result, &want, &magnitude, &locate)?;
-    let before = Device::cpu()
-        .stream()
-        .and_then(|stream| Ok(Operands::new(case, &stream, &counts)?.before))
-        .map_err(|error| error.to_string())?;
-    match rest.iter().zip(&before[compared..]).position(|(now, then)| now != then) {
+    match rest.iter().zip(&operands.before[compared..]).position(|(now, then)| now != then) {
         None => Ok(Outcome::Passed),
         Some(index) => Err(format!("element {index} past the rows of all experts was written")),
     }
