@@ -7,14 +7,14 @@
 //! The rules are those of TransformerEngine 2.20, whose recorded outputs `tests/golden` compares to the bit.
 //! Where they come from:
 //!
-//! - [`Fp8ScaleRule`]: `compute_scale_from_amax` in `common/recipe/recipe_common.cuh`.
-//! - [`DelayedScaleRule`]: `common/recipe/delayed_scaling.cu`.
-//! - [`mxfp8_exponent`]: *OCP Microscaling Formats (MX) Specification* 1.0, section 6.3, rounds a
-//!   block's exponent down, so that its largest values saturate. Here it is rounded up, as *Recipes for
-//!   Pre-training LLMs with MXFP8* (arXiv 2506.08027) proposes.
-//! - [`TensorScale`]: *Pretraining Large Language Models with NVFP4* (arXiv 2509.25149), appendix on
-//!   quantization.
-//! - [`TensorScale::block_scales_six_four`]: *Four Over Six* (arXiv 2512.02010).
+//! - [`Fp8ScaleRule`] is `compute_scale_from_amax` in `common/recipe/recipe_common.cuh`.
+//! - [`DelayedScaleRule`] is that of `common/recipe/delayed_scaling.cu`.
+//! - [`mxfp8_exponent`] rounds up: the *OCP Microscaling Formats (MX) Specification* 1.0, section 6.3, rounds a
+//!   block's exponent down, so that its largest values saturate, *Recipes for Pre-training LLMs with
+//!   MXFP8* (arXiv 2506.08027) up.
+//! - [`TensorScale`] is that of *Pretraining Large Language Models with NVFP4* (arXiv 2509.25149),
+//!   appendix on quantization, and [`TensorScale::block_scales_six_four`] that of *Four Over Six*
+//!   (arXiv 2512.02010).
 
 use super::{E2m1, E4m3, E8m0};
 
