@@ -4,14 +4,14 @@
 //! All arithmetic is FP32 with IEEE rounding in the order that is written here. An amax is the
 //! maximum of magnitudes in which NaNs do not count.
 //!
-//! The rules are those of TransformerEngine 2.20, whose recorded outputs `tests/golden` compares to the bit.
-//! Where they come from:
+//! The rules are those of TransformerEngine 2.20, whose recorded outputs `tests/golden` compares to the
+//! bit. Where they come from:
 //!
 //! - [`Fp8ScaleRule`] is `compute_scale_from_amax` in `common/recipe/recipe_common.cuh`.
 //! - [`DelayedScaleRule`] is that of `common/recipe/delayed_scaling.cu`.
-//! - [`mxfp8_exponent`] rounds up: the *OCP Microscaling Formats (MX) Specification* 1.0, section 6.3, rounds a
-//!   block's exponent down, so that its largest values saturate, *Recipes for Pre-training LLMs with
-//!   MXFP8* (arXiv 2506.08027) up.
+//! - [`mxfp8_exponent`] rounds up, as *Recipes for Pre-training LLMs with MXFP8* (arXiv 2506.08027)
+//!   proposes. The *OCP Microscaling Formats (MX) Specification* 1.0, section 6.3, rounds down, so that
+//!   the largest values of a block saturate.
 //! - [`TensorScale`] is that of *Pretraining Large Language Models with NVFP4* (arXiv 2509.25149),
 //!   appendix on quantization, and [`TensorScale::block_scales_six_four`] that of *Four Over Six*
 //!   (arXiv 2512.02010).
