@@ -21,6 +21,7 @@ const SPLITS: [usize; 3] = [65, 0, 130];
 pub fn checks() -> Vec<Check> {
     vec![
         Check::new("interop: all operands lent", lent_operands),
+        Check::new("interop: addresses that cannot be", refused_addresses),
         Check::new("interop: views inside a lent block", views),
         Check::new("interop: an owner is kept until the work is done", owners),
         Check::new("interop: a lent stream", lent_stream),
@@ -43,7 +44,7 @@ fn lend_to(
     owner: Arc<dyn Any + Send + Sync>,
 ) -> Result<Tensor> {
     // SAFETY: every caller gives an address inside a tensor that `owner` holds, with room for the
-    // shape, and uses both sides on one stream.
+    // shape, and uses both sides on one stream; or it asserts that it is refused.
     unsafe { tensor_from_raw(device, address, shape, dtype, owner) }
 }
 
@@ -110,6 +111,30 @@ fn lent_operands(device: &Device) -> Outcome {
         outputs.poison(&stream)?;
         run_all(&stream, &inputs, &mut outputs, KernelChoice::Auto)?;
         outputs.check(&stream, &other, &format!("{layout:?}, written through the loan"))?;
+    }
+    Ok(())
+}
+
+fn refused_addresses(device: &Device) -> Outcome {
+    let owner = Tensor::zeros(&device.stream()?, &[64], DType::Bf16)?;
+    let address = device_address(&owner).unwrap_or(0);
+    let cases: [(&str, u64, &[usize]); 5] = [
+        ("null", 0, &[64]),
+        ("odd", address + 1, &[1]),
+        ("beyond the address space", u64::MAX - 1, &[64]),
+        ("more elements than can be counted", address, &[usize::MAX, 2]),
+        ("the same beside a zero", address, &[0, usize::MAX, 2]),
+    ];
+    for (what, address, shape) in cases {
+        match lend_to(device, address, shape, DType::Bf16, Arc::new(owner.clone())) {
+            Err(error) if error.is_invalid_argument() => {}
+            Err(error) => return Err(format!("{what}: refused as something else: {error}").into()),
+            Ok(_) => return Err(format!("{what}: was taken").into()),
+        }
+    }
+    let nothing = lend_to(device, 0, &[0, 8], DType::Bf16, Arc::new(owner))?;
+    if nothing.shape() != [0, 8] {
+        return Err(format!("nothing has shape {:?}", nothing.shape()).into());
     }
     Ok(())
 }

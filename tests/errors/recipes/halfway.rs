@@ -6,8 +6,8 @@ use grouped_linear::recipe::{Mxfp8Scaling, Nvfp4Scaling, Recipe};
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, Config, DType, DelayedState, DeviceKind, Direction,
     ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, Needs,
-    QuantizedCopy, QuantizedTensor, RecipeBuffers, Result, RowSink, Saved, Splits, Stream, Tensor,
-    Wgrad,
+    QuantizedCopy, QuantizedTensor, RecipeBuffers, Result, RowSink, SavePolicy, Saved, Splits,
+    Stream, Tensor, Wgrad,
 };
 
 use super::layers::delayed;
@@ -284,6 +284,35 @@ const GRADIENTS: &[Asked] = &[
         ..BackwardOptions::default()
     }),
 ];
+
+/// An output gradient between two multiples of 16 bytes, which kernels alone cannot quantize: neither is
+/// it measured, nor the tokens that are quantized before it, and no gradient is written.
+pub(super) fn late_gradient(stream: &Stream) -> Result<()> {
+    let gpu = stream.device().id().kind != DeviceKind::Cpu;
+    for save in [SavePolicy::Quantized, SavePolicy::Original] {
+        for (asked, options) in GRADIENTS {
+            let what = format!("{save:?}, {asked}");
+            let mut step = Step::new(stream)?;
+            step.recipe = step.recipe.with_save(save)?;
+            let saved = step.forward(stream, &mut filled(stream, &[ROWS, N], HELD)?)?;
+            let before = step.magnitudes(stream)?;
+            let mut db = GroupedTensor::packed(filled(stream, &[GROUPS, N], HELD)?)?;
+            let options = BackwardOptions { db: Some(GradSink::Accumulate(&mut db)), ..options() };
+            let dy = late(stream, &[ROWS, N])?;
+            let outcome = step.layer.backward_with(stream, saved, &dy, options).map(drop);
+            if !gpu {
+                assert!(outcome.is_ok(), "{what}: {outcome:?}");
+                continue;
+            }
+            let text = outcome.expect_err(&what).to_string();
+            assert!(text.contains("multiple of 16 bytes"), "{what}: {text}");
+            let db = db.as_packed().expect("packed").to_f32(stream)?;
+            assert_eq!(db, [HELD; GROUPS * N], "{what}");
+            assert_eq!(step.magnitudes(stream)?, before, "{what}");
+        }
+    }
+    Ok(())
+}
 
 /// Tiles that forward alone has, and operands of another device: whatever becomes of the gradients,
 /// the bias's is not summed, and no random number is drawn.

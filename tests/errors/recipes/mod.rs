@@ -47,6 +47,9 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     }),
     ("copies that no gradient reads may lie anywhere", |e, s| halfway::unread(s).expect(e)),
     ("a backward refused half-way has changed nothing", |e, s| halfway::kernels(s).expect(e)),
+    ("a misplaced output gradient has changed nothing", |e, s| {
+        halfway::late_gradient(s).expect(e);
+    }),
     ("a quantization between 16 bytes is refused by kernels only", misplaced),
     ("blocks between 16 bytes are not aligned", |e, s| products::misplaced(s).expect(e)),
     ("recipes of small blocks that cannot be are refused", |e, s| {
