@@ -4,6 +4,7 @@ use grouped_linear_kernels::abi::quantize::{ROW_BLOCK, padded_rows};
 
 use super::Direction;
 use crate::error::{Error, Result};
+use crate::plan::MAX_GROUPS;
 
 /// Rows to which the groups of tokens are padded.
 pub(super) const PADDING: usize = ROW_BLOCK as usize;
@@ -96,11 +97,15 @@ impl Layout {
     /// Weights `[groups, rows, columns]`.
     ///
     /// # Errors
-    /// Sizes beyond memory.
+    /// More groups than [`MAX_GROUPS`]; sizes beyond memory.
     pub fn weights(groups: usize, rows: usize, columns: usize) -> Result<Self> {
         let padded = rows.checked_next_multiple_of(PADDING).ok_or_else(too_large)?;
         check_size(padded.checked_mul(groups), columns)?;
-        u32::try_from(groups).map_err(|_| too_large())?;
+        if groups > MAX_GROUPS {
+            return Err(Error::invalid(format!(
+                "{groups} groups of weights were asked for, at most {MAX_GROUPS} are possible"
+            )));
+        }
         let group = |group| GroupRows {
             first: group * rows,
             rows,

@@ -17,6 +17,8 @@ fn layouts_that_cannot_be() {
     assert!(Layout::weights(most, 1, 1).is_err());
     assert!(Layout::weights(most, 0, 0).is_err());
     assert!(Layout::weights(1 << 61, 0, 16).is_err());
+    assert!(Layout::weights(4096, 0, 16).is_ok());
+    assert!(Layout::weights(4097, 0, 16).is_err());
     assert!(Layout::weights(1, most, 0).is_err());
     assert!(Layout::weights(1 << 40, 1 << 20, 1 << 10).is_err());
 }
