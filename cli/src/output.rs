@@ -1,5 +1,5 @@
 //! Lines for whoever reads them. One who stops reading, as `head` does, ends no run: the standard
-//! library's `say!` would.
+//! library's `println!` would.
 
 use std::fmt;
 use std::io::{self, Write};
