@@ -123,7 +123,7 @@ fn a_run_learns_and_leaves_its_files() {
     assert!(log["summary"]["grouped_linear"]["forward"].as_f64().unwrap() > 0.0);
     assert_eq!(&fs::read(out.join("loss.png")).unwrap()[1..4], b"PNG");
 
-    // A second run keeps the first one's checkpoint.
+    // A second run keeps the first one's files.
     let files = ["checkpoint.safetensors", "log.json", "loss.png"];
     let first = files.map(|name| fs::read(out.join(name)).unwrap());
     succeed(&train(folder.path(), &["--steps=1", "--seed=2"]));

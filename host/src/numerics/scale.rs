@@ -8,7 +8,7 @@
 //! bit. Where they come from:
 //!
 //! - [`Fp8ScaleRule`] is `compute_scale_from_amax` in `common/recipe/recipe_common.cuh`.
-//! - [`DelayedScaleRule`] is that of `common/recipe/delayed_scaling.cu`.
+//! - [`DelayedScaleRule`] is that of `common/recipe/delayed_scaling.cu`, with a lower bound of its own.
 //! - [`mxfp8_exponent`] rounds up, as *Recipes for Pre-training LLMs with MXFP8* (arXiv 2506.08027)
 //!   proposes. The *OCP Microscaling Formats (MX) Specification* 1.0, section 6.3, rounds down, so that
 //!   the largest values of a block saturate.

@@ -286,8 +286,7 @@ const GRADIENTS: &[Asked] = &[
 ];
 
 /// An output gradient between two multiples of 16 bytes, which kernels alone cannot quantize: it is not
-/// measured, no random number is drawn, for the tokens that are quantized before it either, and the
-/// bias's gradient is left.
+/// measured, no random number is drawn, and the bias's gradient is left.
 pub(super) fn late_gradient(stream: &Stream) -> Result<()> {
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     let nvfp4 = LayerRecipe::new(stream, CONFIG, Recipe::Nvfp4(Nvfp4Scaling::default()))?;
