@@ -29,6 +29,8 @@ pub trait Scales {
     const SQUARE: bool = matches!(Self::BLOCKS, Blocks::Square);
     /// Whether each row or column has one scale, and the vectors in it factors, most of them 1.
     const ALIGNED: bool = false;
+    /// The scales of a stage without factors.
+    type Plain: Scales;
 }
 
 /// One scale for all elements of a group.
@@ -43,19 +45,23 @@ pub struct Aligned;
 
 impl Scales for Tensor {
     const BLOCKS: Blocks = Blocks::Tensor;
+    type Plain = Self;
 }
 
 impl Scales for Vector {
     const BLOCKS: Blocks = Blocks::Vector;
+    type Plain = Self;
 }
 
 impl Scales for Square {
     const BLOCKS: Blocks = Blocks::Square;
+    type Plain = Self;
 }
 
 impl Scales for Aligned {
     const BLOCKS: Blocks = Blocks::Vector;
     const ALIGNED: bool = true;
+    type Plain = Tensor;
 }
 
 /// Bytes of the left operand's scales in a stage.

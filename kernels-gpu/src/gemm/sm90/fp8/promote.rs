@@ -36,8 +36,8 @@ use crate::abi::GemmArgs;
 use crate::abi::scaled::ScaledGemmArgs;
 use crate::gemm::element::{Kind, MultiplyStage};
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::product::FP8_DEPTH;
-use crate::gemm::scales::{Scales, Tensor, Vector, plain_halves};
+use crate::gemm::product::{FP8_DEPTH, Scaled};
+use crate::gemm::scales::{Scales, Vector, plain_halves};
 use crate::gemm::scheduler::Work;
 use crate::gemm::shape::{TILE_M, TILE_N};
 use crate::gemm::sm90::boxes::{BOX_COLUMNS, Boxes, Target, round};
@@ -144,7 +144,7 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                     while tile.stages != 0 {
                         while plain != 0 {
                             let stage = lanes.next_stage(&ring, &mut tile);
-                            stage.multiply::<S, Tensor, E>(upper, lower, &mut products);
+                            stage.multiply::<S, Plain<S>, E>(upper, lower, &mut products);
                             tile.go_on(&mut ring);
                             plain -= 1;
                         }
@@ -204,7 +204,12 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 boxes().wait();
                 let next = ring.next_task();
                 let [upper, lower] = &mut sums;
-                if next.is_end() || S::RAGGED_REDUCTION && next.stages == 0 {
+                // A tile with factors begins apart: a question between products that run would hold
+                // them up.
+                if next.is_end()
+                    || S::RAGGED_REDUCTION && next.stages == 0
+                    || !Tile::<S>::is_plain(&next, index)
+                {
                     late.leave::<WideBoxes, 0>(boxes(), d_map, upper);
                     late.leave::<WideBoxes, 1>(boxes(), d_map, lower);
                     break next;
@@ -217,12 +222,12 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
                 late.leave::<WideBoxes, 0>(boxes(), d_map, upper);
                 *upper = core::mem::zeroed();
                 finish_n128(&mut products);
-                stage.add::<S, 0>(upper, &products);
+                stage.add::<S, Plain<S>, 0>(upper, &products);
                 stage.start::<E, 1>(&mut products);
                 late.leave::<WideBoxes, 1>(boxes(), d_map, lower);
                 *lower = core::mem::zeroed();
                 finish_n128(&mut products);
-                stage.add::<S, 1>(lower, &products);
+                stage.add::<S, Plain<S>, 1>(lower, &products);
                 lanes.give_back::<S>(stage.empty);
                 tile.go_on(&mut ring);
             };
@@ -230,6 +235,9 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
         boxes().wait();
     }
 }
+
+/// How the right operand's scales are taken in a stage without factors.
+type Plain<S> = <<S as Scaled>::BScales as Scales>::Plain;
 
 /// Where a group's rows begin in the map of the output, and how many it has.
 ///

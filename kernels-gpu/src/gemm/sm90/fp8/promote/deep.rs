@@ -102,7 +102,7 @@ where
                     let stage = lanes.next_stage(&ring, &mut tile);
                     stage.start::<E, 0>(&mut products);
                     finish_n128(&mut products);
-                    stage.add::<S, 0>(upper, &products);
+                    stage.add::<S, Tensor, 0>(upper, &products);
                     stage.start::<E, 1>(&mut products);
                     let late = late::<S, E>(gemm, table, d_map, &tile);
                     if let Some(late) = &late {
@@ -110,7 +110,7 @@ where
                         late.known_late().leave::<DeepRing, 0>(boxes(), opaque_u64(d_map), upper);
                     }
                     finish_n128(&mut products);
-                    stage.add::<S, 1>(lower, &products);
+                    stage.add::<S, Tensor, 1>(lower, &products);
                     lanes.give_back::<S>(stage.empty);
                     tile.go_on(&mut ring);
 
@@ -130,13 +130,13 @@ where
                     stage.start::<E, 0>(&mut products);
                     *upper = core::mem::zeroed();
                     finish_n128(&mut products);
-                    stage.add::<S, 0>(upper, &products);
+                    stage.add::<S, Tensor, 0>(upper, &products);
                     stage.start::<E, 1>(&mut products);
                     boxes().wait();
                     late.known_late().leave::<DeepRing, 1>(boxes(), opaque_u64(d_map), lower);
                     *lower = core::mem::zeroed();
                     finish_n128(&mut products);
-                    stage.add::<S, 1>(lower, &products);
+                    stage.add::<S, Tensor, 1>(lower, &products);
                     lanes.give_back::<S>(stage.empty);
                     tile.go_on(&mut ring);
                 }

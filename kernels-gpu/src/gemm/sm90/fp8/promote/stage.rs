@@ -69,6 +69,12 @@ impl<S: ScaledSchedule> Tile<S> {
         }
     }
 
+    /// Whether that of a task has no factors in the columns of the warpgroup `index`.
+    #[inline(always)]
+    pub fn is_plain(task: &Task, index: u32) -> bool {
+        !S::BScales::ALIGNED || task.tokens >> index & 1 != 0
+    }
+
     /// Goes on to the next stage, behind the products: decided before them, it would be a branch.
     #[inline(always)]
     pub fn go_on<R: Rooms>(&mut self, ring: &mut Ring<R>) {
@@ -245,19 +251,19 @@ impl Stage<'_> {
         unsafe { E::start_stage(products, self.a::<HALF>(), self.b(), self.lanes.accumulate) }
     }
 
-    /// Adds their products up.
+    /// Adds their products up. `B` is how the scales of the right operand are taken.
     ///
     /// # Safety
     ///
     /// As [`consume`](super::consume); the products are finished.
     #[inline(always)]
-    pub unsafe fn add<S: ScaledSchedule, const HALF: u32>(
+    pub unsafe fn add<S: ScaledSchedule, B: Scales, const HALF: u32>(
         &self,
         sums: &mut [f32; 64],
         products: &[f32; 64],
     ) {
         // SAFETY: handed to the caller.
-        unsafe { self.promote::<S::BScales>(sums, products, self.rows::<S, HALF>()) }
+        unsafe { self.promote::<B>(sums, products, self.rows::<S, HALF>()) }
     }
 
     /// The left operand of the upper or lower 64 rows.
