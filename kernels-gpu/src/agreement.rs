@@ -1,6 +1,7 @@
 //! Compile-time proof that the table of kernels says what the kernels need.
 
 use crate::abi::DBIAS_SEGMENT_ROWS;
+use crate::abi::mx::Nvfp4Way;
 use crate::abi::quantize::{Blocks, COLUMN_BLOCK, ROW_BLOCK};
 use crate::abi::scaled::{ALIGN_WINDOW, Accumulation, Scaling};
 use crate::gemm::sm90::ring::{DeepRing, Rooms, WideBoxes};
@@ -76,6 +77,12 @@ const fn agrees(kernel: &Kernel) -> bool {
         }
         Role::QuantizeMxfp8(_) => {
             threads == mxfp8::THREADS && shared >= mxfp8::SHARED_BYTES && m == 128 && n == 128
+        }
+        Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => {
+            threads == nvfp4::THREADS
+                && shared >= nvfp4::lines::SHARED_BYTES
+                && m == 128
+                && n == 128
         }
         Role::QuantizeNvfp4(..) => {
             threads == nvfp4::THREADS && shared >= nvfp4::SHARED_BYTES && m == 128 && n == 128

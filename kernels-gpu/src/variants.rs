@@ -318,8 +318,8 @@ macro_rules! variants {
             "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_dequantize(MxDequantizeArgs) = $crate::quantize::mx::dequantize::nvfp4,
                 role: Role::DequantizeNvfp4, threads: 256, cluster: 1, shared: 0, tile: (128, 128, 1);
 
-            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_lines_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run_lines,
-                role: Role::QuantizeNvfp4(Nvfp4Way::Lines, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);
+            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_lines_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::lines::run,
+                role: Role::QuantizeNvfp4(Nvfp4Way::Lines, ElementType::Bf16), threads: 128, cluster: 1, shared: 30800, tile: (128, 128, 1);
 
             "module-quantize-nvfp4-general" "quantize_nvfp4_general" quantize_nvfp4_general_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<General, Bf16>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::General, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);

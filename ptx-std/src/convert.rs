@@ -232,6 +232,24 @@ pub fn max_magnitude_bf16x2(a: u32, b: u32) -> u32 {
     result
 }
 
+/// The same, but of a number and a NaN it is a NaN: `max.NaN.xorsign.abs.bf16x2` (PTX manual, "Half Precision
+/// Floating Point Instructions: max").
+#[inline(always)]
+pub fn max_magnitude_or_nan_bf16x2(a: u32, b: u32) -> u32 {
+    let result: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "max.NaN.xorsign.abs.bf16x2 {result}, {a}, {b};",
+            result = out(reg32) result,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
 /// Half by half the larger magnitude of two packed binary16, negative if the signs differ; of a number and
 /// a NaN it is the number's: `max.xorsign.abs.f16x2` (PTX manual, "Half Precision Floating Point
 /// Instructions: max").

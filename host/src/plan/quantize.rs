@@ -1,6 +1,6 @@
 //! Quantization: its problem and its launches.
 
-use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target, Nvfp4Way};
+use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target};
 use grouped_linear_kernels::abi::quantize::{
     COLUMN_BLOCK, HISTORIES, HISTORY_GROUPS, Progress, ROW_BLOCK,
 };
@@ -181,15 +181,7 @@ impl QuantizeProblem {
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
         let tiles = self.tiles()?;
         let role = self.role(gpu)?;
-        let kernel = match role {
-            // A block for each copy of a tile.
-            Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => {
-                let copies = [Direction::Rowwise, Direction::Columnwise];
-                let copies = copies.into_iter().filter(|&copy| self.destination.has(copy)).count();
-                walking(role, countable(tiles * copies as u64)?, gpu)?
-            }
-            _ => walking(role, tiles, gpu)?,
-        };
+        let kernel = walking(role, tiles, gpu)?;
         let reduce = match self.dbias {
             None => None,
             Some(_) => {

@@ -27,6 +27,7 @@ enum Operation {
     PermuteBytes,
     MultiplyWideLow,
     MultiplyWideHigh,
+    MaxMagnitudeOrNanBf16x2,
 }
 
 use Operation::*;
@@ -75,6 +76,8 @@ fn cases() -> Vec<Case> {
         (PermuteBytes, [0x8000_0000, 0x0000_8000, 0xfdb9], 0x00ff_ff00),
         (MultiplyWideLow, [0xffff_ffff, 0xffff_fffe, 0], 2),
         (MultiplyWideHigh, [0xffff_ffff, 0xffff_fffe, 0], 0xffff_fffd),
+        (MaxMagnitudeOrNanBf16x2, [0xc000_3f80, 0x4040_bf00, 0], 0xc040_bf80),
+        (MaxMagnitudeOrNanBf16x2, [0x7fc0_bf80, 0x3f80_bf00, 0], 0x7fff_3f80),
     ]
 }
 

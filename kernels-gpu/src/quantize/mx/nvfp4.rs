@@ -4,9 +4,12 @@
 //! transform stays inside the thread, and half of a rowwise block, the lane beside it has the other
 //! half.
 
+mod ahead;
 mod blocks;
 mod columns;
+mod found;
 mod general;
+pub mod lines;
 mod rows;
 mod shared;
 mod squares;
@@ -18,18 +21,17 @@ use ptx_std::sync::block_barrier;
 use ptx_std::thread::{WARP, block_index, grid_blocks, lane_index, thread_index, warp_index};
 
 use self::shared::{store_transposed, sum_columns};
-use self::work::{Part, Work};
+use self::work::Work;
 use super::scales::TileScales;
 use super::source::{CHUNK, Source};
 use super::tiles::{COLUMNS, ROWS, Tile, Tiles, is_skipped};
 use super::unroll::array16;
-use crate::abi::mx::{MxCopy, MxScales, NVFP4_BLOCK, Nvfp4Args};
-use crate::gemm::element::Bf16;
+use crate::abi::mx::{NVFP4_BLOCK, Nvfp4Args};
 
 /// Threads of a block.
 pub const THREADS: u32 = 128;
-/// Dynamic shared memory: the transposed codes of a tile, the scales of both copies, the columns'
-/// sums.
+/// Dynamic shared memory: the transposed codes of a tile, the scales of both copies, the columns' sums;
+/// [lines](lines::SHARED_BYTES) take more.
 pub const SHARED_BYTES: u32 = SUMS + 4 * BANDS * COLUMNS;
 
 /// Bytes of a column's codes of a tile.
@@ -57,25 +59,10 @@ pub trait Way<S: Source> {
     unsafe fn quantize(work: &Work<'_>);
 }
 
-/// One copy of blocks that are lines, of BF16: no rows with scales of their own, no choice of scales.
-pub struct Lines;
 /// Squares, with all of a thread's elements in registers.
 pub struct Squares;
 /// Lines in any way, a few at a time: see [`general`].
 pub struct General;
-
-impl Way<Bf16> for Lines {
-    #[inline(always)]
-    unsafe fn quantize(work: &Work<'_>) {
-        // SAFETY: handed to the caller.
-        unsafe {
-            match work.part {
-                Part::Columnwise => columns::columns(work),
-                _ => rows::rows(work),
-            }
-        }
-    }
-}
 
 impl<S: Source> Way<S> for Squares {
     #[inline(always)]
@@ -100,45 +87,6 @@ impl<S: Source> Way<S> for General {
     }
 }
 
-/// The kernel of lines in BF16: blocks 2 x and 2 x + 1 take tile x from the end, one for each copy, so that
-/// what one reads is in the L2 cache for the other; if one copy is wanted, block x does. The end was
-/// measured last, so some of it is still there, too.
-///
-/// # Safety
-///
-/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, as many as tiles and
-/// copies or more; the addresses in `args` are valid for what its fields describe; columns are a multiple
-/// of 16.
-#[inline(always)]
-pub unsafe fn run_lines(args: &Nvfp4Args, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above.
-    unsafe {
-        if is_skipped(args.source.skip) {
-            return;
-        }
-        let tiles = Tiles::new(&args.source);
-        let both = args.rowwise.is_wanted() && args.columnwise.is_wanted();
-        let block = block_index();
-        let index = if both { block / 2 } else { block };
-        if index >= tiles.count {
-            return;
-        }
-        let is_first = !both || block.is_multiple_of(2);
-        let part = match args.rowwise.is_wanted() && is_first {
-            true => Part::Rowwise,
-            false => Part::Columnwise,
-        };
-        let dbias = if is_first { args.dbias_partial } else { 0 };
-        quantize_tile::<Lines, Bf16>(
-            args,
-            &tiles,
-            &tiles.get(tiles.count - 1 - index),
-            part,
-            dbias,
-        );
-    }
-}
-
 /// The kernel of squares: block x takes tile x from the end.
 ///
 /// # Safety
@@ -154,8 +102,7 @@ pub unsafe fn run_squares<S: Source>(args: &Nvfp4Args, _args_address: u64) {
         let tiles = Tiles::new(&args.source);
         let index = block_index();
         if index < tiles.count {
-            let tile = tiles.get(tiles.count - 1 - index);
-            quantize_tile::<Squares, S>(args, &tiles, &tile, Part::All, args.dbias_partial);
+            quantize_tile::<Squares, S>(args, &tiles, &tiles.get(tiles.count - 1 - index));
         }
     }
 }
@@ -181,7 +128,7 @@ pub unsafe fn run<W: Way<S>, S: Source>(args: &Nvfp4Args, _args_address: u64) {
         let mut index = block_index();
         while index < tiles.count {
             let tile = tiles.get(index);
-            quantize_tile::<W, S>(args, &tiles, &tile, Part::All, args.dbias_partial);
+            quantize_tile::<W, S>(args, &tiles, &tile);
             block_barrier(); // what has been collected has been stored
             index += grid_blocks();
         }
@@ -189,56 +136,37 @@ pub unsafe fn run<W: Way<S>, S: Source>(args: &Nvfp4Args, _args_address: u64) {
 }
 
 #[inline(always)]
-unsafe fn quantize_tile<W: Way<S>, S: Source>(
-    args: &Nvfp4Args,
-    tiles: &Tiles<'_>,
-    tile: &Tile,
-    part: Part,
-    dbias: u64,
-) {
+unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_>, tile: &Tile) {
     // SAFETY: as in `run`; elements are loaded where the source has them, and stored where the
     // copies have them.
     unsafe {
-        // Find the thread's elements.
-        let columns = args.source.columns;
-        let shared = shared_base();
-        let (thread, lane) = (thread_index(), lane_index());
-        let before = u64::from(tile.row) * u64::from(columns) + u64::from(tile.column);
-        let (source, index) = (
-            tiles.group_address(tile, S::BYTES) + S::BYTES * before,
-            tile.first * u64::from(columns) + before,
-        );
-        let work = Work {
-            args,
-            part,
-            tile,
-            tokens: tiles.are_tokens(),
-            tile_source: source,
-            tile_index: index,
-            column: 0,
-            band: 0,
-            source,
-            index,
-            left: tile.rows.saturating_sub(tile.row),
-            row_scales: TileScales::new(layout(args, &args.rowwise, false), shared + ROW_SCALES),
-            column_scales: TileScales::new(
-                layout(args, &args.columnwise, true),
-                shared + COLUMN_SCALES,
-            ),
-        };
-        let band = warp_index() * (WARP / ACROSS) + lane / ACROSS;
-        let work = work.at::<S>(band, lane % ACROSS * CHUNK);
-
-        // Sum them, and quantize them.
-        let dbias = opaque_u64(dbias);
-        if dbias != 0 {
+        let work = Work::new(args, tile, tiles.first_element(tile, S::BYTES));
+        let (band, column) = own_elements();
+        let work = work.at::<S>(band, column);
+        if opaque_u64(args.dbias_partial) != 0 {
             sum_columns::<S>(&work);
         }
         W::quantize(&work);
-
-        // Store what was collected.
-        let (rowwise, columnwise) = (work.rowwise(), work.columnwise());
         block_barrier();
+        store_collected(&work);
+    }
+}
+
+/// Band and first column of the elements that a thread has where it has sixteen rows of eight columns.
+#[inline(always)]
+fn own_elements() -> (u32, u32) {
+    // SAFETY: the whole warp is here.
+    let (warp, lane) = unsafe { (warp_index(), lane_index()) };
+    (warp * (WARP / ACROSS) + lane / ACROSS, lane % ACROSS * CHUNK)
+}
+
+/// Stores what was collected of a tile, behind a barrier.
+#[inline(always)]
+unsafe fn store_collected(work: &Work<'_>) {
+    let (args, tile, thread) = (work.args, work.tile, thread_index());
+    // SAFETY: as in `run`.
+    unsafe {
+        let (rowwise, columnwise) = (work.rowwise(), work.columnwise());
         if rowwise.scales != 0 {
             work.row_scales.store(rowwise.scales, tile, thread, THREADS);
         }
@@ -246,23 +174,17 @@ unsafe fn quantize_tile<W: Way<S>, S: Source>(
             work.column_scales.store(columnwise.scales, tile, thread, THREADS);
         }
         if columnwise.data != 0 {
-            store_transposed(&work, columnwise.data, thread);
+            store_transposed(work, columnwise.data, thread);
         }
+        let (dbias, columns) = (opaque_u64(args.dbias_partial), args.source.columns);
         if dbias != 0 && tile.column + thread < columns {
             let mut sum = 0.0;
             for band in 0..BANDS {
-                sum += load_shared_f32(shared + SUMS + 4 * (band * COLUMNS + thread));
+                sum += load_shared_f32(shared_base() + SUMS + 4 * (band * COLUMNS + thread));
             }
             let index =
                 u64::from(tile.row_tile) * u64::from(columns) + u64::from(tile.column + thread);
             store_f32(dbias + 4 * index, sum);
         }
     }
-}
-
-/// How the scales of a copy lie.
-#[inline(always)]
-fn layout(args: &Nvfp4Args, copy: &MxCopy, columnwise: bool) -> MxScales {
-    let (block, columns) = (NVFP4_BLOCK, args.source.columns);
-    MxScales { block, columns, columnwise, swizzled: copy.swizzled != 0 }
 }

@@ -38,6 +38,19 @@ impl Scaling {
         Self { amax, product, encode, decode: 1.0 / encode }
     }
 
+    /// All of it, to be kept in memory.
+    #[inline(always)]
+    pub fn to_bits(self) -> [u32; 4] {
+        [self.amax, self.product, self.encode, self.decode].map(f32::to_bits)
+    }
+
+    /// What was kept.
+    #[inline(always)]
+    pub fn from_bits(bits: [u32; 4]) -> Self {
+        let [amax, product, encode, decode] = bits.map(f32::from_bits);
+        Self { amax, product, encode, decode }
+    }
+
     /// By what the value of an exact copy is multiplied to restore the source.
     #[inline(always)]
     pub fn scale_inv(amax: f32, bound: f32) -> f32 {

@@ -124,6 +124,15 @@ impl<'a> Tiles<'a> {
         source.base + tile.first * u64::from(source.columns) * bytes
     }
 
+    /// Address of the first element of a tile, likewise.
+    #[inline(always)]
+    pub unsafe fn first_element(&self, tile: &Tile, bytes: u64) -> u64 {
+        let columns = u64::from(self.source.columns);
+        let before = u64::from(tile.row) * columns + u64::from(tile.column);
+        // SAFETY: handed to the caller.
+        unsafe { self.group_address(tile, bytes) + bytes * before }
+    }
+
     /// Whether the groups are tokens, which share arrays and are padded in transposed copies.
     #[inline(always)]
     pub fn are_tokens(&self) -> bool {

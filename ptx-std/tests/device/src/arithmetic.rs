@@ -1,9 +1,9 @@
 //! Functions of registers that are executed, one for each thread.
 
-use ptx_std::convert::{max_magnitude_bf16x2, max_magnitude_f16x2};
+use ptx_std::convert::{max_magnitude_bf16x2, max_magnitude_f16x2, max_magnitude_or_nan_bf16x2};
 use ptx_std::convert_small::{
-    abs, fma_saturated, fma_upward, max_bf16x2, max_f16x2, min_bf16x2, min_f16x2,
-    multiply_bf16x2, multiply_wide, permute_bytes,
+    abs, fma_saturated, fma_upward, max_bf16x2, max_f16x2, min_bf16x2, min_f16x2, multiply_bf16x2,
+    multiply_wide, permute_bytes,
 };
 use ptx_std::{memory, thread};
 
@@ -30,7 +30,8 @@ pub unsafe extern "ptx-kernel" fn arithmetic(from: u64, to: u64) {
             9 => multiply_bf16x2(a, b),
             10 => permute_bytes(a, b, c),
             11 => multiply_wide(a, b)[0],
-            _ => multiply_wide(a, b)[1],
+            12 => multiply_wide(a, b)[1],
+            _ => max_magnitude_or_nan_bf16x2(a, b),
         };
         memory::store_u32(to + 4 * index, result);
     }

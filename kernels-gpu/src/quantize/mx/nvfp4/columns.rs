@@ -1,12 +1,14 @@
-//! Blocks along the rows: a thread has sixteen rows of two columns at a time, so that the Hadamard
-//! transform stays inside of it, and a warp those of 64, whole lines of the source. That takes few
-//! registers, so many warps are at work at once, some of which load while others compute.
+//! Blocks along the rows: a thread has sixteen rows of two columns of a piece, so that the Hadamard transform
+//! stays inside of it, and takes few registers, so that many warps are at work at once, some of which load
+//! while others compute.
 
-use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2, max_magnitude_bf16x2};
+use ptx_std::convert::{
+    bf16x2_to_f32, f32_to_bf16x2, max_magnitude_bf16x2, max_magnitude_or_nan_bf16x2,
+};
 use ptx_std::convert_small::multiply_bf16x2;
-use ptx_std::hint::{opaque, opaque_u64};
-use ptx_std::memory::{load_constant_u32, load_constant_u32_if, store_u32_if};
-use ptx_std::thread::{WARP, lane_index, warp_index};
+use ptx_std::hint::opaque_u64;
+use ptx_std::memory::{load_shared_u32, store_u32_if};
+use ptx_std::thread::{WARP, lane_index};
 
 use super::super::e2m1::{
     Codes, SIGNS, Signs, codes, dithered, limited, nearest_value, pair_numbers,
@@ -15,12 +17,12 @@ use super::super::hadamard::transform_in_f32;
 use super::super::philox::Random;
 use super::super::scaling::Scaling;
 use super::super::source::{CHUNK, MAGNITUDES, Source};
-use super::super::tiles::COLUMNS;
 use super::super::unroll::{array4, array8, array16, each8};
+use super::ahead::{PIECE, Piece};
 use super::blocks::{BlockScale, block_scales, put_column};
+use super::rows::Output;
 use super::work::Work;
-use super::{BANDS, THREADS};
-use crate::abi::mx::NVFP4_BLOCK;
+use crate::abi::mx::{MxCopy, NVFP4_BLOCK};
 use crate::gemm::element::Bf16;
 
 /// Sixteen rows of two columns, a word each.
@@ -28,98 +30,57 @@ type Rows = [u32; 16];
 
 /// Columns that a thread has in registers, those of a word.
 const TWO: u32 = 2;
-/// Pieces of a band of 16 rows, one for a warp at a time.
-const PIECES: u32 = COLUMNS / (WARP * TWO);
-/// Bands of a tile that a warp has.
-const BANDS_OF_WARP: u32 = BANDS / (THREADS / WARP);
 
-/// The thread's columns.
+const _: () = assert!(WARP * TWO == PIECE);
+
+/// The thread's first column of a piece.
+#[inline(always)]
+pub(super) fn column() -> u32 {
+    lane_index() * TWO
+}
+
+/// Two columns of a piece, a word of each row: `work` begins at the band's first row, and at [`column`].
+/// Codes are collected, exact numbers stored.
 ///
 /// # Safety
 ///
 /// As [`Way::quantize`](super::Way::quantize).
 #[inline(always)]
-pub(super) unsafe fn columns(work: &Work<'_>) {
-    let copy = work.columnwise();
-    // SAFETY: handed to the caller. A copy is in codes or in exact numbers, but the kernel makes both.
-    unsafe {
-        let scaling = &work.column_scaling();
-        if copy.data != 0 || copy.scales != 0 {
-            form::<false>(work, scaling);
-        }
-        if copy.exact != 0 {
-            form::<true>(work, scaling);
-        }
-    }
-}
-
-/// The copy in codes or in exact numbers.
-#[inline(always)]
-unsafe fn form<const EXACT: bool>(work: &Work<'_>, scaling: &Scaling) {
-    // SAFETY: as in `columns`.
-    unsafe {
-        match (work.args.transform != 0, work.args.random != 0) {
-            (false, false) => pieces::<EXACT, false, false>(work, scaling),
-            (false, true) => pieces::<EXACT, false, true>(work, scaling),
-            (true, false) => pieces::<EXACT, true, false>(work, scaling),
-            (true, true) => pieces::<EXACT, true, true>(work, scaling),
-        }
-    }
-}
-
-/// The warp's pieces of its bands, one after the other: a loop for each form has fewer registers to keep
-/// than one with a branch.
-#[inline(always)]
-unsafe fn pieces<const EXACT: bool, const TRANSFORM: bool, const RANDOM: bool>(
+pub(super) unsafe fn piece<O: Output, const TRANSFORM: bool, const RANDOM: bool>(
     work: &Work<'_>,
     scaling: &Scaling,
+    random: &Option<Random>,
+    copy: &MxCopy,
+    piece: Piece,
 ) {
-    // SAFETY: as in `columns`; elements are loaded as far as the source has them.
+    // SAFETY: handed to the caller.
     unsafe {
-        let random = &RANDOM.then(|| Random::load(work.args.random, true));
-        let mut piece = 0;
-        while piece != PIECES * BANDS_OF_WARP {
-            let band = warp_index() * BANDS_OF_WARP + piece / PIECES;
-            let work = &work.at::<Bf16>(band, piece % PIECES * (WARP * TWO) + lane_index() * TWO);
+        // The numbers of both columns, and their scales.
+        let rows = transformed::<TRANSFORM>(load(piece));
+        let (rows, blocks) = &if O::EXACT || RANDOM {
+            prepared::<false, RANDOM>(rows, scaling)
+        } else {
+            prepared::<true, RANDOM>(rows, scaling)
+        };
 
-            // The numbers of both columns, and their scales.
-            let rows = transformed::<TRANSFORM>(load(work));
-            let [left, right] = amax(rows);
-            // Scales are made four at a time.
-            let [left, right, ..] = block_scales(scaling, [left, right, left, right]);
-            let blocks = &[left, right];
-            let rows = &numbers::<RANDOM>(rows, scaling, blocks);
-
-            if EXACT {
-                let to = work.columnwise().exact;
-                store_exact::<0>(work, to, rows, blocks, random);
-                store_exact::<1>(work, to, rows, blocks, random);
-            } else {
-                let [first, second] = [
-                    encode::<0>(work, rows, blocks, random),
-                    encode::<1>(work, rows, blocks, random),
-                ];
-                put_column(work, 0, [first[0], second[0]], &blocks[0]);
-                put_column(work, 1, [first[1], second[1]], &blocks[1]);
-            }
-            piece = opaque(piece + 1); // a loop: unrolled, it would be four times the code
+        if O::EXACT {
+            let to = copy.exact;
+            store_exact::<0>(work, to, rows, blocks, random);
+            store_exact::<1>(work, to, rows, blocks, random);
+        } else {
+            let [first, second] =
+                [encode::<0>(work, rows, blocks, random), encode::<1>(work, rows, blocks, random)];
+            put_column(work, 0, [first[0], second[0]], &blocks[0]);
+            put_column(work, 1, [first[1], second[1]], &blocks[1]);
         }
     }
 }
 
-/// The elements of both columns, as far as the source has them.
+/// The elements of both columns.
 #[inline(always)]
-unsafe fn load(work: &Work<'_>) -> Rows {
-    let mut rows = RowAddresses::new(work, work.source);
+unsafe fn load(piece: Piece) -> Rows {
     // SAFETY: handed to the caller.
-    unsafe {
-        if work.left >= NVFP4_BLOCK {
-            return array16(|_| load_constant_u32(rows.next()));
-        }
-        // Asked here: what is asked once for all rows would be kept for other uses.
-        let left = opaque(work.left);
-        array16(|i| load_constant_u32_if((i as u32) < left, rows.next()))
-    }
+    array16(|i| unsafe { load_shared_u32(piece.row(i as u32) + lane_index() * 4) })
 }
 
 /// Addresses of the thread's rows in an array that lies as the source does, one after the other: else
@@ -156,10 +117,31 @@ fn transformed<const TRANSFORM: bool>(rows: Rows) -> Rows {
     array16(|i| f32_to_bf16x2(left[i], right[i]))
 }
 
-/// The largest magnitudes of both columns; NaNs do not count, and alone give NaN.
+/// Both columns as they are rounded, and their blocks' scales. `ASKS` is whether ordinary blocks are told
+/// from others; else all are taken for these.
 #[inline(always)]
-fn amax(rows: Rows) -> [f32; 2] {
-    let max = max_magnitude_bf16x2;
+fn prepared<const ASKS: bool, const RANDOM: bool>(
+    rows: Rows,
+    scaling: &Scaling,
+) -> (Rows, [BlockScale; 2]) {
+    // Scales are made four at a time.
+    let scales = |[left, right]: [f32; 2]| {
+        let ([left, right, ..], are_ordinary) = block_scales(scaling, [left, right, left, right]);
+        ([left, right], are_ordinary)
+    };
+    if ASKS {
+        let (blocks, are_ordinary) = scales(amax(rows, max_magnitude_or_nan_bf16x2));
+        if are_ordinary {
+            return (rows, blocks);
+        }
+    }
+    let (blocks, _) = scales(amax(rows, max_magnitude_bf16x2));
+    (numbers::<RANDOM>(rows, scaling, &blocks), blocks)
+}
+
+/// The largest magnitudes of both columns, of which `max` takes the larger ones.
+#[inline(always)]
+fn amax(rows: Rows, max: impl Fn(u32, u32) -> u32) -> [f32; 2] {
     let [a, b, c, d] = array4(|i| max(max(rows[i], rows[i + 4]), max(rows[i + 8], rows[i + 12])));
     bf16x2_to_f32(max(max(a, b), max(c, d)) & MAGNITUDES)
 }

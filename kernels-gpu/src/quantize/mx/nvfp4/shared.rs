@@ -13,6 +13,11 @@ use super::work::Work;
 use super::{BANDS, LINE_BYTES, SUMS, THREADS};
 use crate::abi::mx::NVFP4_BLOCK;
 
+/// Columns whose codes all threads store at once.
+const COLUMNS_AT_ONCE: u32 = THREADS / BANDS;
+
+const _: () = assert!(COLUMNS == 8 * COLUMNS_AT_ONCE);
+
 /// Where eight bytes of codes of a column of a tile are collected. Columns that lie four or eight apart,
 /// and those of the other half of the tile, are kept in different banks.
 #[inline(always)]
@@ -41,18 +46,21 @@ pub(super) unsafe fn store_transposed(work: &Work<'_>, data: u64, thread: u32) {
     let band = thread % BANDS;
     // Groups of tokens are padded to whole tiles.
     let live = work.tokens || band * NVFP4_BLOCK < tile.rows_left();
-    let mut column = thread / BANDS;
-    while column < COLUMNS {
-        let index = (line + u64::from(column)) * pitch + row + u64::from(band * NVFP4_BLOCK);
+    let first = thread / BANDS % COLUMNS_AT_ONCE;
+    let index = (line + u64::from(first)) * pitch + row + u64::from(band * NVFP4_BLOCK);
+    let mut address = data + index / 2;
+    each8(|i| {
+        // Disjoint bits, so that most of the place in shared memory is the same for all.
+        let column = first | (COLUMNS_AT_ONCE * i as u32);
         let live = live && tile.column + column < work.args.source.columns;
         // SAFETY: the caller vouches for the tile and for a barrier; a column's blocks are its own.
         unsafe {
             let codes = load_shared_u64(line_address(column, band));
             let codes = [codes as u32, (codes >> 32) as u32];
-            store_u32x2_if(live, data + index / 2, codes);
+            store_u32x2_if(live, address, codes);
         }
-        column += THREADS / BANDS;
-    }
+        address += pitch * u64::from(COLUMNS_AT_ONCE / 2);
+    });
 }
 
 /// Collects the sums of a thread's columns, of elements that are read for it alone.

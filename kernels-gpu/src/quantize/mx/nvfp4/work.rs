@@ -1,29 +1,18 @@
 //! What a thread does with a tile.
 
-use ptx_std::memory::{load_constant_f32, store_u32_if, store_u32x4_if};
+use ptx_std::memory::{load_constant_f32, shared_base, store_u32_if, store_u32x4_if};
 
 use super::super::scales::{Collector, TileScales};
 use super::super::scaling::Scaling;
 use super::super::source::Source;
 use super::super::tiles::Tile;
 use super::super::unroll::anew;
-use crate::abi::mx::{MxCopy, NVFP4_BLOCK, Nvfp4Args};
-
-/// Which copies of a tile a block makes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// All that are wanted.
-    All,
-    /// The rowwise one.
-    Rowwise,
-    /// The columnwise one.
-    Columnwise,
-}
+use super::{COLUMN_SCALES, ROW_SCALES};
+use crate::abi::mx::{MxCopy, MxScales, NVFP4_BLOCK, Nvfp4Args};
 
 /// What a thread does with a tile, and where.
 pub struct Work<'a> {
     pub args: &'a Nvfp4Args,
-    pub part: Part,
     pub tile: &'a Tile,
     pub tokens: bool,
     /// Address of the tile's first element, and its index in arrays that lie as the source does.
@@ -42,7 +31,33 @@ pub struct Work<'a> {
     pub column_scales: TileScales,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// All of a tile, whose first element is at `source`.
+    #[inline(always)]
+    pub fn new(args: &'a Nvfp4Args, tile: &'a Tile, source: u64) -> Self {
+        let columns = u64::from(args.source.columns);
+        let index = (tile.first + u64::from(tile.row)) * columns + u64::from(tile.column);
+        // SAFETY: the shared memory is declared.
+        let shared = unsafe { shared_base() };
+        let scales = |copy, columnwise, place| {
+            TileScales::new(layout(args, copy, columnwise), shared + place)
+        };
+        Self {
+            args,
+            tile,
+            tokens: args.source.table != 0,
+            tile_source: source,
+            tile_index: index,
+            column: 0,
+            band: 0,
+            source,
+            index,
+            left: tile.rows.saturating_sub(tile.row),
+            row_scales: scales(&args.rowwise, false, ROW_SCALES),
+            column_scales: scales(&args.columnwise, true, COLUMN_SCALES),
+        }
+    }
+
     /// What the thread does with the rows of a band from a column of the tile on.
     #[inline(always)]
     pub fn at<S: Source>(&self, band: u32, column: u32) -> Self {
@@ -60,23 +75,29 @@ impl Work<'_> {
         }
     }
 
+    /// The same from `rows` of its band further down.
+    #[inline(always)]
+    pub fn below<S: Source>(&self, rows: u32) -> Self {
+        let before = u64::from(rows) * u64::from(self.args.source.columns);
+        Work {
+            source: self.source + S::BYTES * before,
+            index: self.index + before,
+            left: self.left.saturating_sub(rows),
+            ..*self
+        }
+    }
+
     /// The copy whose blocks run along the columns. Asked for where it is needed: its addresses
     /// would take registers in between.
     #[inline(always)]
     pub fn rowwise(&self) -> MxCopy {
-        match self.part {
-            Part::Columnwise => MxCopy::default(),
-            _ => anew(&self.args.rowwise),
-        }
+        anew(&self.args.rowwise)
     }
 
     /// The copy whose blocks run along the rows, likewise.
     #[inline(always)]
     pub fn columnwise(&self) -> MxCopy {
-        match self.part {
-            Part::Rowwise => MxCopy::default(),
-            _ => anew(&self.args.columnwise),
-        }
+        anew(&self.args.columnwise)
     }
 
     /// Eight elements of row `i` of the thread.
@@ -184,4 +205,11 @@ impl Work<'_> {
         // SAFETY: the elements are the thread's.
         unsafe { store_u32x4_if(live, address, values) };
     }
+}
+
+/// How the scales of a copy lie.
+#[inline(always)]
+fn layout(args: &Nvfp4Args, copy: &MxCopy, columnwise: bool) -> MxScales {
+    let (block, columns) = (NVFP4_BLOCK, args.source.columns);
+    MxScales { block, columns, columnwise, swizzled: copy.swizzled != 0 }
 }
