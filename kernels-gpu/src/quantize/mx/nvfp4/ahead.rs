@@ -1,5 +1,5 @@
-//! The pieces of a tile that a warp quantizes, copied to shared memory one ahead of the one that is computed: so
-//! memory is at work while the warp is, and what both copies are made from is read once.
+//! The pieces of a tile that a warp quantizes, copied to shared memory one ahead of the one that is
+//! computed: so memory is at work while the warp is, and what both copies are made from is read once.
 
 use ptx_std::memory::{commit_copies, copy_async_16, wait_copies};
 use ptx_std::sync::warp_barrier;
@@ -34,7 +34,7 @@ const ROWS: u32 = NVFP4_BLOCK / (WARP / LANES);
 
 /// Shared memory of a block.
 pub(super) const SHARED_BYTES: u32 = WARPS * STAGES * BYTES;
-/// What its address is a multiple of: the copy of a line to a place that is none takes as many requests as two.
+/// What its address is a multiple of: a line that is copied to another place takes two requests.
 pub(super) const ALIGNMENT: u32 = ROW_BYTES;
 
 /// A piece in shared memory.
@@ -64,8 +64,8 @@ pub(super) struct Pieces {
     /// The first one's place in the tile.
     band: u32,
     column: u32,
-    /// Address of what this lane copies of the next piece, and the rows of the group from there on; 0 if the source
-    /// has no such columns.
+    /// Address of what this lane copies of the next piece, and the rows of the group from there on; 0 if the
+    /// source has no such columns.
     source: u64,
     left: u32,
     /// Bytes from one row of the source to the next.
@@ -73,9 +73,9 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// The pieces of a tile whose first element is at `source`, in rows of so many columns; `shared` is the address
-    /// of [`SHARED_BYTES`] of the block. Warps side by side have pieces side by side, so that whole rows of a tile
-    /// are read at about the same time. Asks for the first one.
+    /// The pieces of a tile whose first element is at `source`, in rows of so many columns; `shared` is the
+    /// address of [`SHARED_BYTES`] of the block. Warps side by side have pieces side by side, so that whole
+    /// rows of a tile are read at about the same time. Asks for the first one.
     ///
     /// # Safety
     ///

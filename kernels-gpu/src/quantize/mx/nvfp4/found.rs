@@ -1,5 +1,5 @@
-//! A tile that one warp has found for all of its block, in shared memory, so that none has to keep in registers
-//! what it needs but now and then.
+//! A tile that one warp has found for all of its block, in shared memory, so that none has to keep in
+//! registers what it needs but now and then.
 
 use ptx_std::memory::{load_shared_u32x4, store_shared_u32x4};
 

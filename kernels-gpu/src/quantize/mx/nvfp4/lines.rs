@@ -1,5 +1,5 @@
-//! Blocks that are lines, of BF16. A block has a tile, which one of its warps finds for all. A warp takes pieces
-//! of sixteen rows of 64 columns, and makes both copies of one before it goes on to the next.
+//! Blocks that are lines, of BF16. A block has a tile, which one of its warps finds for all. A warp takes
+//! pieces of sixteen rows of 64 columns, and makes both copies of one before it goes on to the next.
 
 use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::memory::{load_constant_u32_if, shared_base};
@@ -33,8 +33,9 @@ const _: () = assert!(AHEAD.is_multiple_of(ahead::ALIGNMENT));
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`](super::THREADS) threads with [`SHARED_BYTES`] of dynamic shared memory, as many as tiles or more; the
-/// addresses in `args` are valid for what its fields describe; columns are a multiple of 16.
+/// Blocks of [`THREADS`](super::THREADS) threads with [`SHARED_BYTES`] of dynamic shared memory, as many as
+/// tiles or more; the addresses in `args` are valid for what its fields describe; columns are a multiple of
+/// 16.
 #[inline(always)]
 pub unsafe fn run(args: &Nvfp4Args, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above. All threads of a block have one tile, so they meet at
@@ -71,8 +72,8 @@ pub unsafe fn run(args: &Nvfp4Args, _args_address: u64) {
 unsafe fn find(args: &Nvfp4Args, found: Found) {
     // SAFETY: as in `run`; the whole warp is here, and one thread of it notes what was found.
     unsafe {
-        // Blocks beyond the last tile look for the first one, too. So nothing waits for the number of tiles before
-        // what tells the group is loaded, and memory is waited for twice, not three times.
+        // Blocks beyond the last tile look for the first one, too. So nothing waits for the number of tiles
+        // before what tells the group is loaded, and memory is waited for twice, not three times.
         let tiles = Tiles::new(&args.source);
         let (count, index) = (tiles.count, block_index());
         let tile = tiles.get(count.saturating_sub(1).saturating_sub(index));
