@@ -196,7 +196,7 @@ impl Kernel {
             Role::Align => 5,
             Role::QuantizeMxfp8(ElementType::F32) => 2,
             Role::QuantizeMxfp8(_) => 3,
-            Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => 7,
+            Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => 5,
             Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
             Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::Bf16) => 4,
             Role::QuantizeNvfp4(_, ElementType::F32) | Role::Nvfp4TileAmax(ElementType::F32) => 2,
@@ -207,8 +207,8 @@ impl Kernel {
     }
 
     /// For how many blocks registers are shared out where the kernel is compiled for `target`: as many as
-    /// a multiprocessor holds, but fewer on Blackwell for NVFP4's lines: with what seven blocks leave they
-    /// spill, which was measured to do no harm on Hopper alone.
+    /// a multiprocessor holds, but fewer on Blackwell for NVFP4's lines: there they spill with what five
+    /// blocks leave.
     #[inline] // Not emitted on the device.
     pub fn compiled_for_blocks(&self, target: Target) -> u32 {
         match (self.role, target) {

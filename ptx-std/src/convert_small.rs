@@ -102,6 +102,24 @@ pub fn multiply_bf16x2(a: u32, b: u32) -> u32 {
     result
 }
 
+/// Differences of packed bfloat16, `a - b` half by half, each rounded to nearest even:
+/// `sub.rn.bf16x2` (PTX manual, "Half Precision Floating Point Instructions: sub").
+#[inline(always)]
+pub fn subtract_bf16x2(a: u32, b: u32) -> u32 {
+    let result: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        ptx!(
+            "sub.rn.bf16x2 {result}, {a}, {b};",
+            result = out(reg32) result,
+            a = in(reg32) a,
+            b = in(reg32) b,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+    result
+}
+
 /// The smaller of two packed bfloat16, half by half; of a number and a NaN it is the number:
 /// `min.bf16x2` (PTX manual, "Half Precision Floating Point Instructions: min").
 #[inline(always)]

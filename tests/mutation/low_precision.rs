@@ -469,6 +469,11 @@ fn lines(general: bool) -> Vec<QuantizeCase> {
         let format = Format::Nvfp4(format);
         all.push(QuantizeCase { form: Form::Exact, columns: 32, stochastic, format, ..random });
     }
+    for (stochastic, format) in [(false, lines), (true, lines), (false, mixed), (true, mixed)] {
+        let (source, format) = (Weights(Layout::Packed, 2, 96), Format::Nvfp4(format));
+        let narrow = QuantizeCase { source, columns: 32, stochastic, format, ..random };
+        all.push(QuantizeCase { form: Form::Exact, ..narrow });
+    }
     // Sums of columns of rows behind which the memory ends.
     let (source, dbias) = (Tokens(Listed(&[33]), 0), Some((F32, Accumulate::Overwrite)));
     all.push(QuantizeCase { source, columns: 16, dbias, ..all[1] });

@@ -8,7 +8,7 @@ use crate::tensor::{DType, Tensor};
 /// device, so that a replayed graph rounds with other numbers each time. Clones are handles to the same
 /// memory.
 ///
-/// The numbers are those of Philox4x32-10 with the seed as its key and the offset in its counter
+/// The numbers are those of Philox4x32-7 with the seed as its key and the offset in its counter
 /// (Salmon et al., SC 2011), so a quantization can be repeated from the state before it.
 ///
 /// ```

@@ -1,6 +1,7 @@
-//! Random numbers by counter: Philox 4×32 with ten rounds (Salmon et al., "Parallel random numbers:
-//! as easy as 1, 2, 3", 2011). A number depends on its key and its counter alone, so the order in
-//! which they are drawn, and by how many threads, does not matter.
+//! Random numbers by counter: Philox 4×32 with seven rounds, the fewest with which it passes all
+//! tests of BigCrush (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011, table 2).
+//! A number depends on its key and its counter alone, so the order in which they are drawn, and by
+//! how many threads, does not matter.
 
 use super::Direction;
 
@@ -9,14 +10,14 @@ pub const ELEMENTS_PER_BLOCK: usize = 8;
 
 const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
 const KEY_STEPS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 7;
 
 /// The four words of a counter under a key, lowest word first.
 ///
 /// ```
 /// use grouped_linear::numerics::philox::philox4x32;
 /// let block = philox4x32([0, 0], [0, 0, 0, 0]);
-/// assert_eq!(block, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+/// assert_eq!(block, [0x5f6f_b709, 0x0d89_3f64, 0x4f12_1f81, 0x4f73_0a48]);
 /// ```
 pub const fn philox4x32(mut key: [u32; 2], mut counter: [u32; 4]) -> [u32; 4] {
     let mut round = 0;
@@ -82,15 +83,15 @@ mod tests {
 
     #[test]
     fn agrees_with_the_known_answers_of_its_authors() {
-        // Random123, kat_vectors: philox4x32, 10 rounds.
+        // Random123, kat_vectors: philox4x32, 7 rounds.
         let ones = u32::MAX;
         let cases = [
-            ([0; 2], [0; 4], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]),
-            ([ones; 2], [ones; 4], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]),
+            ([0; 2], [0; 4], [0x5f6f_b709, 0x0d89_3f64, 0x4f12_1f81, 0x4f73_0a48]),
+            ([ones; 2], [ones; 4], [0x5207_ddc2, 0x4516_5e59, 0x4d8e_e751, 0x8c52_f662]),
             (
                 [0xa409_3822, 0x299f_31d0],
                 [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
-                [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1],
+                [0x4dfc_caba, 0x190a_87f0, 0xc473_62ba, 0xb6b5_242a],
             ),
         ];
         for (key, counter, want) in cases {

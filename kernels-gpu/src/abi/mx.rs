@@ -350,7 +350,7 @@ pub struct Nvfp4Args {
     pub columnwise_amax: u64,
     /// Device address of `u64[2]`, seed and offset; 0: round to nearest even. Else round at random:
     /// element `index`, in the order of the copy's data, uses half-word `index % 8` of the block
-    /// Philox4x32-10(key seed; counter `index / 8`, 64 bits, then the offset, 63 bits, then one bit
+    /// Philox4x32-7(key seed; counter `index / 8`, 64 bits, then the offset, 63 bits, then one bit
     /// that is set for the columnwise copy).
     pub random: u64,
     /// Device address of `f32[row tiles, columns]`, the columns' sums over the rows of a tile, for

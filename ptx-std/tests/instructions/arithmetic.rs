@@ -28,6 +28,7 @@ enum Operation {
     MultiplyWideLow,
     MultiplyWideHigh,
     MaxMagnitudeOrNanBf16x2,
+    SubtractBf16x2,
 }
 
 use Operation::*;
@@ -78,6 +79,9 @@ fn cases() -> Vec<Case> {
         (MultiplyWideHigh, [0xffff_ffff, 0xffff_fffe, 0], 0xffff_fffd),
         (MaxMagnitudeOrNanBf16x2, [0xc000_3f80, 0x4040_bf00, 0], 0xc040_bf80),
         (MaxMagnitudeOrNanBf16x2, [0x7fc0_bf80, 0x3f80_bf00, 0], 0x7fff_3f80),
+        // −2 − 3 and 1 − 1; ∞ − ∞, and 258 − 1, a tie.
+        (SubtractBf16x2, [0xc000_3f80, 0x4040_3f80, 0], 0xc0a0_0000),
+        (SubtractBf16x2, [0x7f80_4381, 0x7f80_3f80, 0], 0x7fff_4380),
     ]
 }
 

@@ -7,10 +7,11 @@
 //! What is beyond 4 is brought half as far beyond it first. So a code takes a multiply-add, a minimum
 //! and an addition.
 //!
-//! Random rounding adds a random part to a code that has a part of the next, as far as the magnitude is on
-//! its way there, and drops what is not whole. Four codes lie below 2, two more below 4, and one more
-//! below 6, so that such a code is a sum of three numbers from 0 to 1, times 4, 2 and 1: of three
-//! multiply-adds that saturate.
+//! Random rounding adds a random part of a step to a magnitude and drops what is no whole step. A step is
+//! half of the magnitude's binade, which is 1 for all that is smaller. A binary32 number that has the binade's
+//! exponent, and the random bits for the lowest 16 of its significand, counts steps in the seven bits above
+//! these if a 64th of the magnitude is added to it. So its upper half is a BF16 number: the binade, and a 64th
+//! of the result.
 //!
 //! Blackwell has such conversions, and rounds to nearest with them. Random rounding is this on both: the
 //! hardware's takes other bits for a number.
@@ -19,10 +20,11 @@ use ptx_std::convert::{f32_to_bf16x2, fma};
 #[cfg(not(feature = "sm100a"))]
 use ptx_std::convert_small::fma_upward;
 use ptx_std::convert_small::{
-    abs, fma_saturated, max_bf16x2, min_bf16x2, multiply_bf16x2, permute_bytes,
+    abs, max_bf16x2, min_bf16x2, multiply_bf16x2, permute_bytes, subtract_bf16x2,
 };
 
-use super::unroll::array8;
+use super::philox::HalfWord;
+use super::unroll::{array4, array8};
 
 /// The number from which on the steps of E2M1 up to 4 are those of binary32: twice below the one whose
 /// unit in the last place is 1.
@@ -50,22 +52,40 @@ impl Codes {
         Self(ptx_std::convert_blocks::f32x8_to_e2m1x8(numbers.map(f32::abs)))
     }
 
-    /// The codes of the magnitudes of eight numbers, not NaN: of its two neighbours the one further from
-    /// zero where the part of the way from the nearer one to the magnitude is 1 or more together with
-    /// `(r + ½) / 2¹⁶`, with `r` the number's half-word of `random`; beyond 6 that of 6.
+    /// The codes of eight numbers, in their order.
     #[inline(always)]
-    pub fn stochastic(numbers: [f32; 8], random: [u32; 4]) -> Self {
-        Self::whole(dithered(numbers, random))
+    pub fn dithered(pairs: [Dithered; 4]) -> Self {
+        let [a, b, c, d] = pairs.map(Dithered::codes);
+        let (low, high) = (Self::bytes(a, b), Self::bytes(c, d));
+        Self::of_bytes(permute_bytes(low, high, 0x5410), permute_bytes(low, high, 0x7632))
     }
 
-    /// The whole parts of eight of [`dithered`]'s numbers.
+    /// The codes of the first numbers of eight pairs, and those of the second ones.
     #[inline(always)]
-    pub fn whole([a, b, c, d, e, f, g, h]: [u32; 8]) -> Self {
-        // Each is a byte of its own.
-        let bytes = |a, b, c, d| {
-            permute_bytes(permute_bytes(a, b, 0x0062), permute_bytes(c, d, 0x0062), 0x5410)
+    pub fn dithered_columns(pairs: [Dithered; 8]) -> [Self; 2] {
+        let [a, b, c, d, e, f, g, h] = pairs.map(Dithered::codes);
+        let (even, further_even) = (Self::bytes(a, c), Self::bytes(e, g));
+        let (odd, further_odd) = (Self::bytes(b, d), Self::bytes(f, h));
+        let column = |selector| {
+            Self::of_bytes(
+                permute_bytes(even, further_even, selector),
+                permute_bytes(odd, further_odd, selector),
+            )
         };
-        Self(bytes(a, c, e, g) + bytes(b, d, f, h).wrapping_mul(16))
+        [column(0x5410), column(0x7632)]
+    }
+
+    /// Two pairs' [codes](Dithered::codes), their first numbers' bytes before their second ones'.
+    #[inline(always)]
+    fn bytes(a: u32, b: u32) -> u32 {
+        permute_bytes(a, b, 0x7351)
+    }
+
+    /// Codes in the lowest three bits of bytes, those of even places and those of odd ones.
+    #[inline(always)]
+    fn of_bytes(even: u32, odd: u32) -> Self {
+        let codes = |bytes| bytes & 0x0707_0707;
+        Self(codes(even) + codes(odd).wrapping_mul(16))
     }
 
     /// Packs codes, each added to the bits of [`STEPS`].
@@ -219,37 +239,72 @@ pub fn nearest_value(number: f32) -> f32 {
     fma(binade, -4_194_304.0, fma(binade, 4_194_304.0, abs(number)))
 }
 
-/// For [`Codes::whole`]: the codes of the magnitudes of eight numbers with the part of the next that a
-/// magnitude between them has, and a random part, in units of 2⁻¹⁶ from bit 0 on, the code in the byte
-/// above them.
-#[inline(always)]
-pub fn dithered(numbers: [f32; 8], [r, s, t, u]: [u32; 4]) -> [u32; 8] {
-    // 128, and the half-word for its 16 lowest bits, which count 2⁻¹⁶.
-    let parts = |word| {
-        let half = |selector| f32::from_bits(permute_bytes(word, 0x4300_0000, selector));
-        [half(0x7610), half(0x7632)]
-    };
-    let [a, b] = parts(r);
-    let [c, d] = parts(s);
-    let [e, f] = parts(t);
-    let [g, h] = parts(u);
-    let parts = [a, b, c, d, e, f, g, h];
-    array8(|i| {
-        // What lies in each binade, from 0 to 1; exact. All but one are 0 or 1, so that one sum at most is
-        // rounded, to 2⁻¹⁶: that adds the half, ties to the even whole number included.
-        let a = abs(numbers[i]);
-        let [first, second, third] = [0.0, -1.0, -2.0].map(|start| fma_saturated(a, 0.5, start));
-        let sum = fma(second, 2.0, fma(first, 4.0, parts[i]));
-        (sum + third).to_bits()
-    })
+/// Two numbers rounded at random, in BF16: their binades, and these with a 64th of what the numbers became.
+#[derive(Clone, Copy)]
+pub struct Dithered {
+    binades: u32,
+    sums: u32,
 }
 
-/// The codes of the magnitudes of eight numbers, as [`Codes::nearest`] or, if there are random numbers,
-/// [`Codes::stochastic`] makes them.
+impl Dithered {
+    /// By what [`values`](Self::values) is to be multiplied.
+    pub const UNIT: f32 = 64.0;
+
+    /// The magnitudes of two numbers, each with its random bits `r`: of its two neighbours the one further from
+    /// zero where the part of the way from the nearer one to the magnitude is 1 or more together with
+    /// `(r + ½) / 2¹⁶`; 6 for what is beyond, and for NaN.
+    #[inline(always)]
+    pub fn new(numbers: [f32; 2], random: [HalfWord; 2]) -> Self {
+        let upper = permute_bytes(numbers[0].to_bits(), numbers[1].to_bits(), 0x7632);
+        let binades = max_bf16x2(upper & INFINITIES, ONES);
+        // The sum stays within the binade, so it is rounded once, to 2⁻¹⁶ of a step: that adds the half,
+        // ties to the even whole number of steps included.
+        let sum = |i: usize| {
+            let random = random[i].below(binades, i);
+            fma(abs(numbers[i]), 1.0 / Self::UNIT, f32::from_bits(random)).to_bits()
+        };
+        Self { binades, sums: permute_bytes(sum(0), sum(1), 0x7632) }
+    }
+
+    /// The values in BF16, without signs, divided by [`UNIT`](Self::UNIT).
+    #[inline(always)]
+    pub fn values(self) -> u32 {
+        // 6 for what is beyond, and for the NaN that becomes of infinity.
+        min_bf16x2(subtract_bf16x2(self.sums, self.binades), SIXES_IN_UNITS)
+    }
+
+    /// Both codes, each in the lowest three bits of its half-word's upper byte.
+    #[inline(always)]
+    fn codes(self) -> u32 {
+        // A half-word has steps, up to 4, and above seven bits the exponent, each of which has two codes
+        // more than the one before. So steps times 256 and exponents times 2 · 256 make codes, but for the
+        // 127 that the exponent of 1 has, 254 codes: 2 less than a multiple of 8. What the lower half-word
+        // brings beyond itself does not reach the upper one's code.
+        let sums = min_bf16x2(self.sums, SUMS_OF_SIX);
+        sums.wrapping_mul(256 + 2 * 256 / 128).wrapping_add(0x0200_0200)
+    }
+}
+
+/// Two ones in BF16.
+const ONES: u32 = 0x3f80_3f80;
+/// Two 64ths of six.
+const SIXES_IN_UNITS: u32 = 0x3dc0_3dc0;
+/// Their binade, 4, with that added.
+const SUMS_OF_SIX: u32 = 0x4083_4083;
+
+/// The codes of the magnitudes of eight numbers, as [`Codes::nearest`] or, if there are random bits,
+/// [`Dithered::new`] makes them.
 #[inline(always)]
-pub fn codes(numbers: [f32; 8], random: Option<[u32; 4]>) -> Codes {
+pub fn codes(numbers: [f32; 8], random: Option<[HalfWord; 8]>) -> Codes {
     match random {
         None => Codes::nearest(numbers),
-        Some(random) => Codes::stochastic(numbers, random),
+        Some(random) => Codes::dithered(dithered(numbers, random)),
     }
+}
+
+/// Eight numbers, rounded at random.
+#[inline(always)]
+pub fn dithered(numbers: [f32; 8], random: [HalfWord; 8]) -> [Dithered; 4] {
+    let pair = |i| [2 * i, 2 * i + 1];
+    array4(|i| Dithered::new(pair(i).map(|i| numbers[i]), pair(i).map(|i| random[i])))
 }

@@ -11,16 +11,16 @@
 //! | | threads | elements of a thread | at a time | rows that a warp loads at once |
 //! | --- | --- | --- | --- | --- |
 //! | MXFP8 | 256 | 8 rows × 8 columns | all | 4 × 128 bytes (BF16) |
-//! | NVFP4, rowwise | 128 | 16 rows × 8 columns | 4 rows | 2 × 256 bytes |
-//! | NVFP4, columnwise | 128 | 16 rows × 8 columns | 2 columns | 128 bytes |
+//! | NVFP4's lines, rowwise | 128 | four pieces of 4 rows × 8 columns | a piece's | 4 × 128 bytes |
+//! | NVFP4's lines, columnwise | 128 | four pieces of 16 rows × 2 columns | a piece's | the same |
 //! | NVFP4, all else | 128 | 16 rows × 8 columns | all of squares | 2 × 256 bytes (BF16) |
 //!
 //! # Bandwidth
 //!
 //! Memory hands about 17 bytes a cycle to a multiprocessor of an H200 (4 TB/s at 1.75 GHz), about
 //! 1500 cycles after they were asked for: 25 KiB must be in flight. A tile of BF16 is 32 KiB, of which
-//! three blocks of MXFP8 (80 registers) load all at once, and seven of NVFP4's lines (72) a quarter each,
-//! so that some load while others compute.
+//! three blocks of MXFP8 (80 registers) load all at once, and five of NVFP4's lines (96) a quarter each
+//! while they compute the one before.
 //!
 //! What they may compute at that rate for each element, in instructions, of which 128 go a cycle,
 //! half as many integers, minima, conversions and moves of bytes:
@@ -33,10 +33,17 @@
 //! | NVFP4, both | 3.1 | 29 |
 //! | NVFP4, both with exact copies | 7.1 | 66 |
 //!
-//! They take about 10 and 18 for MXFP8. NVFP4's lines have, in machine code of ptxas 13.0, for a thread's
-//! turn: rowwise 15.5 as codes and 15.3 as exact numbers, columnwise 16.2 and 18.0, with the transform
-//! 22.9 and 24.6; random rounding adds about 10 to each, of which Philox is 6. What finds the tile and
-//! stores codes and scales of transposed copies is some 4 more. Hence the shortcuts of [`e2m1`] and of
+//! They take about 10 and 18 for MXFP8. NVFP4's lines execute, by counters, what finds the tile and stores
+//! what was collected included:
+//!
+//! | | rowwise | columnwise | transformed | both | both, transformed |
+//! | --- | --- | --- | --- | --- | --- |
+//! | codes | 15.4 | 14.3 | 20.5 | 26.4 | 32.6 |
+//! | exact numbers | 14.4 | 15.2 | 21.3 | 26.7 | 32.8 |
+//! | codes, rounded at random | 21.8 | | 29.4 | | 47.6 |
+//! | exact numbers, rounded at random | 19.6 | | 28.7 | | 45.2 |
+//!
+//! Hence the shortcuts of [`e2m1`] and of
 //! [`scaling`], and packed maxima in [`source`]. Rounded to nearest, one copy is bound by its two reads;
 //! transformed and rounded at random it is bound by instructions, too (docs/performance.md).
 

@@ -3,7 +3,7 @@
 use ptx_std::convert::{max_magnitude_bf16x2, max_magnitude_f16x2, max_magnitude_or_nan_bf16x2};
 use ptx_std::convert_small::{
     abs, fma_saturated, fma_upward, max_bf16x2, max_f16x2, min_bf16x2, min_f16x2, multiply_bf16x2,
-    multiply_wide, permute_bytes,
+    multiply_wide, permute_bytes, subtract_bf16x2,
 };
 use ptx_std::{memory, thread};
 
@@ -31,7 +31,8 @@ pub unsafe extern "ptx-kernel" fn arithmetic(from: u64, to: u64) {
             10 => permute_bytes(a, b, c),
             11 => multiply_wide(a, b)[0],
             12 => multiply_wide(a, b)[1],
-            _ => max_magnitude_or_nan_bf16x2(a, b),
+            13 => max_magnitude_or_nan_bf16x2(a, b),
+            _ => subtract_bf16x2(a, b),
         };
         memory::store_u32(to + 4 * index, result);
     }

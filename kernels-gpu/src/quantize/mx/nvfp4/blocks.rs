@@ -3,7 +3,7 @@
 use ptx_std::convert::bf16x2_to_f32;
 use ptx_std::hint::{opaque, opaque_u64};
 
-use super::super::e2m1::{Codes, Signs, numbers, pair_numbers};
+use super::super::e2m1::{Codes, Signs, dithered, numbers, pair_numbers};
 use super::super::hadamard::{largest_of_pairs, transform};
 use super::super::philox::Random;
 use super::super::scaling::{Scaling, round};
@@ -61,7 +61,7 @@ pub(super) fn encode(
     number: u64,
 ) -> (Codes, Signs) {
     let codes = match random {
-        Some(random) => Codes::stochastic(values.map(|v| v * factor), random.block(number)),
+        Some(random) => Codes::dithered(dithered(values.map(|v| v * factor), random.block(number))),
         None => Codes::nearest(array8(|i| (values[i] * factor).abs().min(6.0))),
     };
     (codes, Signs::of(values))

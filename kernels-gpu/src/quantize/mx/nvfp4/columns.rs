@@ -10,9 +10,7 @@ use ptx_std::hint::opaque_u64;
 use ptx_std::memory::{load_shared_u32, store_u32_if};
 use ptx_std::thread::{WARP, lane_index};
 
-use super::super::e2m1::{
-    Codes, SIGNS, Signs, codes, dithered, limited, nearest_value, pair_numbers,
-};
+use super::super::e2m1::{Codes, Dithered, SIGNS, Signs, limited, nearest_value, pair_numbers};
 use super::super::hadamard::transform_in_f32;
 use super::super::philox::Random;
 use super::super::scaling::Scaling;
@@ -57,11 +55,7 @@ pub(super) unsafe fn piece<O: Output, const TRANSFORM: bool, const RANDOM: bool>
     unsafe {
         // The numbers of both columns, and their scales.
         let rows = transformed::<TRANSFORM>(load(piece));
-        let (rows, blocks) = &if O::EXACT || RANDOM {
-            prepared::<false, RANDOM>(rows, scaling)
-        } else {
-            prepared::<true, RANDOM>(rows, scaling)
-        };
+        let (rows, blocks) = &prepared::<RANDOM>(rows, scaling);
 
         if O::EXACT {
             let to = copy.exact;
@@ -117,23 +111,17 @@ fn transformed<const TRANSFORM: bool>(rows: Rows) -> Rows {
     array16(|i| f32_to_bf16x2(left[i], right[i]))
 }
 
-/// Both columns as they are rounded, and their blocks' scales. `ASKS` is whether ordinary blocks are told
-/// from others; else all are taken for these.
+/// Both columns as they are rounded, and their blocks' scales.
 #[inline(always)]
-fn prepared<const ASKS: bool, const RANDOM: bool>(
-    rows: Rows,
-    scaling: &Scaling,
-) -> (Rows, [BlockScale; 2]) {
+fn prepared<const RANDOM: bool>(rows: Rows, scaling: &Scaling) -> (Rows, [BlockScale; 2]) {
     // Scales are made four at a time.
     let scales = |[left, right]: [f32; 2]| {
         let ([left, right, ..], are_ordinary) = block_scales(scaling, [left, right, left, right]);
         ([left, right], are_ordinary)
     };
-    if ASKS {
-        let (blocks, are_ordinary) = scales(amax(rows, max_magnitude_or_nan_bf16x2));
-        if are_ordinary {
-            return (rows, blocks);
-        }
+    let (blocks, are_ordinary) = scales(amax(rows, max_magnitude_or_nan_bf16x2));
+    if are_ordinary {
+        return (rows, blocks);
     }
     let (blocks, _) = scales(amax(rows, max_magnitude_bf16x2));
     (numbers::<RANDOM>(rows, scaling, &blocks), blocks)
@@ -163,16 +151,27 @@ fn half<const HALF: usize>(rows: &Rows) -> [u32; 8] {
     array8(|i| rows[8 * HALF + i])
 }
 
-/// Eight rows of column `COLUMN` times its block's factor.
+/// Eight rows of both columns, row by row, times their blocks' factors.
 #[inline(always)]
-fn scaled<const COLUMN: usize>(rows: [u32; 8], blocks: &[BlockScale; 2]) -> [f32; 8] {
-    array8(|i| Bf16::widen_pair(rows[i])[COLUMN] * blocks[COLUMN].factor)
+fn scaled(rows: [u32; 8], blocks: &[BlockScale; 2]) -> [[f32; 2]; 8] {
+    array8(|i| {
+        let [left, right] = Bf16::widen_pair(rows[i]);
+        [left * blocks[0].factor, right * blocks[1].factor]
+    })
 }
 
-/// The block of random numbers for eight rows of a column.
+/// Half `HALF` of the rows of both columns, rounded at random.
 #[inline(always)]
-fn random_number<const HALF: usize>(work: &Work<'_>, column: u32) -> u64 {
-    work.transposed_index(column) / u64::from(CHUNK) + HALF as u64
+fn dithered<const HALF: usize>(
+    work: &Work<'_>,
+    numbers: [[f32; 2]; 8],
+    random: &Random,
+) -> [Dithered; 8] {
+    // Eight elements of a copy have a block of random numbers.
+    let block =
+        |column| random.block(work.transposed_index(column) / u64::from(CHUNK) + HALF as u64);
+    let (left, right) = (block(0), block(1));
+    array8(|i| Dithered::new(numbers[i], [left[i], right[i]]))
 }
 
 /// The codes of eight rows of both columns, as they are stored.
@@ -184,11 +183,13 @@ fn encode<const HALF: usize>(
     random: &Option<Random>,
 ) -> [u32; 2] {
     let rows = half::<HALF>(rows);
-    let [left_signs, right_signs] = Signs::of_halves(rows);
-    let block = |column| random.map(|random| random.block(random_number::<HALF>(work, column)));
-    let left = codes(scaled::<0>(rows, blocks), block(0));
-    let right = codes(scaled::<1>(rows, blocks), block(1));
-    [left.signed(left_signs), right.signed(right_signs)]
+    let numbers = scaled(rows, blocks);
+    let codes = match random {
+        None => [0, 1].map(|column| Codes::nearest(numbers.map(|row| row[column]))),
+        Some(random) => Codes::dithered_columns(dithered::<HALF>(work, numbers, random)),
+    };
+    let signs = Signs::of_halves(rows);
+    [codes[0].signed(signs[0]), codes[1].signed(signs[1])]
 }
 
 /// Stores the exact numbers of eight rows of both columns.
@@ -201,22 +202,17 @@ unsafe fn store_exact<const HALF: usize>(
     random: &Option<Random>,
 ) {
     let rows = half::<HALF>(rows);
-    let (left, right) = (scaled::<0>(rows, blocks), scaled::<1>(rows, blocks));
-    let values = match random {
-        None => array8(|i| f32_to_bf16x2(nearest_value(left[i]), nearest_value(right[i]))),
+    let numbers = scaled(rows, blocks);
+    let (values, unit) = match random {
+        None => {
+            let pair = |row: [f32; 2]| row.map(nearest_value);
+            (numbers.map(pair).map(|[left, right]| f32_to_bf16x2(left, right)), 1.0)
+        }
         Some(random) => {
-            let number = |column| random_number::<HALF>(work, column);
-            let left = dithered(left, random.block(number(0)));
-            let right = dithered(right, random.block(number(1)));
-            // Row by row, as they are stored.
-            let codes = |first: usize| {
-                Codes::whole(array8(|i| [left, right][i % 2][first + i / 2])).values()
-            };
-            let (upper, lower) = (codes(0), codes(4));
-            array8(|i| if i < 4 { upper[i] } else { lower[i - 4] })
+            (dithered::<HALF>(work, numbers, random).map(Dithered::values), Dithered::UNIT)
         }
     };
-    let scales = f32_to_bf16x2(blocks[0].scale, blocks[1].scale);
+    let scales = f32_to_bf16x2(blocks[0].scale * unit, blocks[1].scale * unit);
     let (live, first) = work.exact_column(to, 8 * HALF as u32);
     let mut addresses = RowAddresses::new(work, first);
     // Groups of tokens are padded to whole tiles.

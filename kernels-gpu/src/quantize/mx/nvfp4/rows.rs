@@ -6,8 +6,10 @@ use ptx_std::convert_small::{multiply_bf16x2, permute_bytes};
 use ptx_std::memory::{load_shared_u32x4, store_u32_if, store_u32x4_if};
 use ptx_std::thread::{WARP, ballot, lane_index, shuffle_xor};
 
-use super::super::e2m1::{Codes, SIGNS, Signs, codes, limited, nearest_value, pair_numbers};
-use super::super::philox::Random;
+use super::super::e2m1::{
+    Dithered, SIGNS, Signs, codes, dithered, limited, nearest_value, pair_numbers,
+};
+use super::super::philox::{HalfWord, Random};
 use super::super::scaling::Scaling;
 use super::super::source::{CHUNK, MAGNITUDES, Source};
 use super::super::unroll::{array4, each4};
@@ -42,7 +44,7 @@ pub(super) trait Output {
     fn address(copy: &MxCopy) -> u64;
 
     /// Eight elements of a row; none is NaN, and where nothing is random, none beyond the block's limit.
-    fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> Self::Words;
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[HalfWord; 8]>) -> Self::Words;
 
     /// Stores them, if `condition` holds.
     ///
@@ -72,7 +74,7 @@ impl Output for InCodes {
     }
 
     #[inline(always)]
-    fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> u32 {
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[HalfWord; 8]>) -> u32 {
         codes(scaled(words, block), random).signed(Signs::of_pairs(words))
     }
 
@@ -98,16 +100,19 @@ impl Output for Exact {
     }
 
     #[inline(always)]
-    fn of(words: [u32; 4], block: &BlockScale, random: Option<[u32; 4]>) -> [u32; 4] {
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[HalfWord; 8]>) -> [u32; 4] {
         let numbers = scaled(words, block);
-        let values = match random {
+        let (values, scale) = match random {
             None => {
                 let values = numbers.map(nearest_value);
-                array4(|i| f32_to_bf16x2(values[2 * i], values[2 * i + 1]))
+                let pairs = array4(|i| f32_to_bf16x2(values[2 * i], values[2 * i + 1]));
+                (pairs, block.scale)
             }
-            Some(random) => Codes::stochastic(numbers, random).values(),
+            Some(random) => {
+                (dithered(numbers, random).map(Dithered::values), block.scale * Dithered::UNIT)
+            }
         };
-        let scale = f32_to_bf16x2(block.scale, block.scale);
+        let scale = f32_to_bf16x2(scale, scale);
         array4(|i| multiply_bf16x2(values[i] | words[i] & SIGNS, scale))
     }
 
@@ -147,11 +152,7 @@ pub(super) unsafe fn piece<O: Output, const RANDOM: bool>(
         let chunks = array4(|i| load_shared_u32x4(place(i)));
 
         // Their scales: every other lane has a block's.
-        let (chunks, blocks) = if O::EXACT || RANDOM {
-            prepared::<false, RANDOM>(chunks, scaling)
-        } else {
-            prepared::<true, RANDOM>(chunks, scaling)
-        };
+        let (chunks, blocks) = prepared::<RANDOM>(chunks, scaling);
         if !O::EXACT && lane_index().is_multiple_of(2) {
             let row = work.band * NVFP4_BLOCK + down;
             let collector = work.row_scales.collector(row, work.column / NVFP4_BLOCK);
@@ -172,21 +173,15 @@ pub(super) unsafe fn piece<O: Output, const RANDOM: bool>(
     }
 }
 
-/// Four rows as they are rounded, and their blocks' scales. `ASKS` is whether ordinary blocks are told from
-/// others; else all are taken for these.
+/// Four rows as they are rounded, and their blocks' scales.
 #[inline(always)]
-unsafe fn prepared<const ASKS: bool, const RANDOM: bool>(
-    rows: Rows,
-    scaling: &Scaling,
-) -> (Rows, [BlockScale; 4]) {
+unsafe fn prepared<const RANDOM: bool>(rows: Rows, scaling: &Scaling) -> (Rows, [BlockScale; 4]) {
     // SAFETY: the whole warp is here, and stays together.
     unsafe {
-        if ASKS {
-            let amax = four_amax(rows, max_magnitude_or_nan_bf16x2);
-            let (blocks, are_ordinary) = block_scales(scaling, amax);
-            if ballot(!are_ordinary) == 0 {
-                return (rows, blocks);
-            }
+        let amax = four_amax(rows, max_magnitude_or_nan_bf16x2);
+        let (blocks, are_ordinary) = block_scales(scaling, amax);
+        if ballot(!are_ordinary) == 0 {
+            return (rows, blocks);
         }
         let (blocks, _) = block_scales(scaling, four_amax(rows, max_magnitude_bf16x2));
         let numbers = array4(|i| {

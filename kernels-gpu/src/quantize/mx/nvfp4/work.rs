@@ -15,9 +15,8 @@ pub struct Work<'a> {
     pub args: &'a Nvfp4Args,
     pub tile: &'a Tile,
     pub tokens: bool,
-    /// Address of the tile's first element, and its index in arrays that lie as the source does.
+    /// Address of the tile's first element.
     pub tile_source: u64,
-    pub tile_index: u64,
     /// The thread's first column in the tile, and its band of 16 rows.
     pub column: u32,
     pub band: u32,
@@ -47,7 +46,6 @@ impl<'a> Work<'a> {
             tile,
             tokens: args.source.table != 0,
             tile_source: source,
-            tile_index: index,
             column: 0,
             band: 0,
             source,
@@ -63,13 +61,14 @@ impl<'a> Work<'a> {
     pub fn at<S: Source>(&self, band: u32, column: u32) -> Self {
         let (tile, columns) = (self.tile, self.args.source.columns);
         let row = band * NVFP4_BLOCK;
-        let before = u64::from(row) * u64::from(columns) + u64::from(column);
-        let is_there = tile.column + column < columns;
+        let (pitch, first) = (u64::from(columns), tile.column + column);
+        let before = u64::from(row) * pitch + u64::from(column);
+        let is_there = first < columns;
         Work {
             column,
             band,
             source: self.tile_source + S::BYTES * before,
-            index: self.tile_index + before,
+            index: (tile.first + u64::from(tile.row + row)) * pitch + u64::from(first),
             left: if is_there { tile.rows.saturating_sub(tile.row + row) } else { 0 },
             ..*self
         }
