@@ -194,13 +194,15 @@ fn what_cannot_be_resumed_is_refused_and_kept() {
 #[test]
 fn wrong_input_is_refused_with_the_reason() {
     let folder = folder_with_text();
-    let cases: [(&[&str], &str); 6] = [
+    let huge = ["--hidden=32768", "--expert-hidden=32768", "--experts=4096"];
+    let cases: [(&[&str], &str); 7] = [
         (&["--steps=0"], "it must be 1 or more"),
         (&["--steps=1", "--hidden=33"], "multiple of 8"),
         (&["--steps=1", "--input", "missing.txt"], "missing.txt"),
         (&["--steps=1", "--learning-rate", "-1"], "it must be a finite number, 0 or more"),
         (&["--steps=1", "--weight-decay=inf"], "it must be a finite number, 0 or more"),
         (&["--steps=3", "--learning-rate=1e30"], "It had written no checkpoint yet"),
+        (&huge, "more than there is memory for"),
     ];
     for (flags, reason) in cases {
         let error = fail(&train(folder.path(), flags));

@@ -1,6 +1,8 @@
 //! The model: embeddings of the last bytes → blocks → logits of the next byte.
 
-use anyhow::Result;
+use std::hint::black_box;
+
+use anyhow::{Result, ensure};
 
 use super::args::{BYTES, Config};
 use super::block::Block;
@@ -33,6 +35,21 @@ pub struct Outcome {
     pub load: Vec<Vec<usize>>,
 }
 
+/// Refuses so many weights that there is no memory for them: a vector that gets none ends the program.
+fn ensure_room(weights: u64) -> Result<()> {
+    let bytes = weights.saturating_mul(Parameter::BYTES as u64);
+    let mut room = Vec::<u8>::new();
+    let is_there = usize::try_from(bytes).is_ok_and(|bytes| room.try_reserve_exact(bytes).is_ok());
+    black_box(room); // else nothing is asked for, since nothing is kept there
+    ensure!(
+        is_there,
+        "the model has {weights} weights; these, their gradients and AdamW's moments take {} GiB, \
+         more than there is memory for",
+        bytes >> 30
+    );
+    Ok(())
+}
+
 /// Whether gradients are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gradients {
@@ -43,6 +60,7 @@ enum Gradients {
 impl Model {
     /// A model whose weights follow from the seed.
     pub fn new(engine: &Engine, config: &Config) -> Result<Self> {
+        ensure_room(config.weight_count())?;
         let mut random = Random::new(config.seed, 0);
         let hidden = config.hidden;
         let embedding = Embedding::new(config.embedding, &mut random);

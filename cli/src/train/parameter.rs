@@ -30,6 +30,9 @@ pub struct Parameter {
 }
 
 impl Parameter {
+    /// Bytes that each weight takes here.
+    pub const BYTES: usize = 4 * size_of::<f32>();
+
     /// A parameter with these weights.
     pub fn new(name: String, shape: &[usize], decay: Decay, values: Vec<f32>) -> Self {
         let zeros = vec![0.0; values.len()];
