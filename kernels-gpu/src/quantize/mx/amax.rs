@@ -4,6 +4,7 @@
 //! A maximum does not depend on the order in which it is taken, so tiles are measured first, a
 //! number each, and groups are then reduced from their tiles, without atomics. NaNs do not count.
 
+use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2};
 use ptx_std::hint::opaque_u64;
 use ptx_std::memory::{
     load_constant_f32, load_constant_u64, load_shared_f32, shared_base, store_f32,
@@ -14,11 +15,11 @@ use ptx_std::thread::{
     WARP, block_index, grid_blocks, lane_index, shuffle_xor_f32, thread_index, warp_index,
 };
 
-use super::hadamard::{largest_of_pairs, transform};
+use super::hadamard::transformed_amax;
 use super::scaling::Scaling;
 use super::source::{CHUNK, Source, largest};
 use super::tiles::{COLUMNS, ROWS, Tiles, is_skipped};
-use super::unroll::{array16, each16};
+use super::unroll::{array8, array16, each16};
 use crate::abi::mx::{
     NVFP4_BLOCK, Nvfp4Amax, Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs, Nvfp4TileAmaxArgs,
 };
@@ -70,36 +71,30 @@ pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64)
             let chunks = array16(|i| S::load((i as u32) < live, address + pitch * i as u64));
 
             // Measure them.
-            let (wants_plain, wants_transformed) =
-                (opaque_u64(args.plain) != 0, opaque_u64(args.transformed) != 0);
+            // Asked anew where they are stored: else the compiler would write that part, barriers and all, for
+            // each answer.
+            let wants = |partial| opaque_u64(partial) != 0;
             let mut plain = 0.0;
-            if wants_plain {
+            if wants(args.plain) {
                 let mut all = S::magnitudes(chunks[0]);
                 each16(|i| all = S::max(all, S::magnitudes(chunks[i])));
                 plain = largest(S::widen(all));
             }
             let mut transformed = 0.0;
-            if wants_transformed {
-                transformed = largest([
-                    column_amax::<S>(&chunks, 0),
-                    column_amax::<S>(&chunks, 1),
-                    column_amax::<S>(&chunks, 2),
-                    column_amax::<S>(&chunks, 3),
-                    column_amax::<S>(&chunks, 4),
-                    column_amax::<S>(&chunks, 5),
-                    column_amax::<S>(&chunks, 6),
-                    column_amax::<S>(&chunks, 7),
-                ]);
+            if wants(args.transformed) {
+                let columns =
+                    array8(|column| transformed_amax(array16(|i| S::values(chunks[i])[column])));
+                transformed = round_to_bf16(largest(columns));
             }
 
             // Reduce the block's.
             let [plain, transformed] = block_max([plain, transformed], TILE_THREADS);
             if thread == 0 {
                 let place = 4 * u64::from(index);
-                if wants_plain {
+                if wants(args.plain) {
                     store_f32(args.plain + place, plain);
                 }
-                if wants_transformed {
+                if wants(args.transformed) {
                     store_f32(args.transformed + place, transformed);
                 }
             }
@@ -108,10 +103,10 @@ pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64)
     }
 }
 
-/// The largest magnitude of sixteen rows of a column after the transform.
+/// What the largest of some numbers becomes if each is rounded: rounding keeps their order.
 #[inline(always)]
-fn column_amax<S: Source>(chunks: &[S::Chunk; 16], column: usize) -> f32 {
-    largest_of_pairs(transform(array16(|i| S::values(chunks[i])[column])))
+fn round_to_bf16(value: f32) -> f32 {
+    bf16x2_to_f32(f32_to_bf16x2(value, value))[0]
 }
 
 /// The largest of each number over the block, in every thread; at least 0.

@@ -2,7 +2,7 @@
 
 use ptx_std::convert::{bf16x2_to_f32, f32_to_bf16x2, fma, max_magnitude_bf16x2};
 
-use super::source::MAGNITUDES;
+use super::source::{MAGNITUDES, largest};
 use super::unroll::{array8, each8, each16};
 
 /// The signs that values get before the transform: those whose bit is set are negated.
@@ -21,6 +21,22 @@ pub fn transform(values: [f32; 16]) -> [u32; 8] {
 /// The same before it is rounded.
 #[inline(always)]
 pub fn transform_in_f32(values: [f32; 16]) -> [f32; 16] {
+    let mut v = nearer_sums(values);
+    butterflies::<8>(&mut v);
+    v
+}
+
+/// The largest magnitude of [`transform_in_f32`]'s numbers; NaNs do not count.
+#[inline(always)]
+pub fn transformed_amax(values: [f32; 16]) -> f32 {
+    // Of a sum and a difference, the larger magnitude is the sum of both magnitudes.
+    let v = nearer_sums(values);
+    largest(array8(|i| v[i].abs() + v[i + 8].abs()))
+}
+
+/// The transform but for the sums of values at distance 8.
+#[inline(always)]
+fn nearer_sums(values: [f32; 16]) -> [f32; 16] {
     let factor = |i: usize| if SIGN_MASK >> i & 1 == 1 { -0.25 } else { 0.25 };
     let mut v = values;
     each8(|pair| {
@@ -30,7 +46,6 @@ pub fn transform_in_f32(values: [f32; 16]) -> [f32; 16] {
     });
     butterflies::<2>(&mut v);
     butterflies::<4>(&mut v);
-    butterflies::<8>(&mut v);
     v
 }
 
