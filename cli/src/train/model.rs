@@ -35,21 +35,6 @@ pub struct Outcome {
     pub load: Vec<Vec<usize>>,
 }
 
-/// Refuses so many weights that there is no memory for them: a vector that gets none ends the program.
-fn ensure_room(weights: u64) -> Result<()> {
-    let bytes = weights.saturating_mul(Parameter::BYTES as u64);
-    let mut room = Vec::<u8>::new();
-    let is_there = usize::try_from(bytes).is_ok_and(|bytes| room.try_reserve_exact(bytes).is_ok());
-    black_box(room); // else nothing is asked for, since nothing is kept there
-    ensure!(
-        is_there,
-        "the model has {weights} weights; these, their gradients and AdamW's moments take {} GiB, \
-         more than there is memory for",
-        bytes >> 30
-    );
-    Ok(())
-}
-
 /// Whether gradients are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gradients {
@@ -194,6 +179,21 @@ impl Model {
         linears.push(("logits", &mut self.logits));
         linears
     }
+}
+
+/// Refuses so many weights that there is no memory for them: a vector that gets none ends the program.
+fn ensure_room(weights: u64) -> Result<()> {
+    let bytes = weights.saturating_mul(Parameter::BYTES as u64);
+    let mut room = Vec::<u8>::new();
+    let is_there = usize::try_from(bytes).is_ok_and(|bytes| room.try_reserve_exact(bytes).is_ok());
+    black_box(room); // else nothing is asked for, since nothing is kept there
+    ensure!(
+        is_there,
+        "the model has {weights} weights; these, their gradients and AdamW's moments take {} GiB, \
+         more than there is memory for; make --hidden, --expert-hidden, --experts or --blocks smaller",
+        bytes >> 30
+    );
+    Ok(())
 }
 
 #[cfg(test)]
