@@ -470,9 +470,10 @@ fn lines(general: bool) -> Vec<QuantizeCase> {
         all.push(QuantizeCase { form: Form::Exact, columns: 32, stochastic, format, ..random });
     }
     for (stochastic, format) in [(false, lines), (true, lines), (false, mixed), (true, mixed)] {
+        // Of weights, limits of columns are asked elsewhere than of tokens.
         let (source, format) = (Weights(Layout::Packed, 2, 96), Format::Nvfp4(format));
-        let narrow = QuantizeCase { source, columns: 32, stochastic, format, ..random };
-        all.push(QuantizeCase { form: Form::Exact, ..narrow });
+        let (form, columns) = (Form::Exact, 32);
+        all.push(QuantizeCase { source, form, columns, stochastic, format, ..random });
     }
     // Sums of columns of rows behind which the memory ends.
     let (source, dbias) = (Tokens(Listed(&[33]), 0), Some((F32, Accumulate::Overwrite)));
