@@ -70,9 +70,8 @@ pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64)
             let pitch = S::BYTES * u64::from(columns);
             let chunks = array16(|i| S::load((i as u32) < live, address + pitch * i as u64));
 
-            // Measure them.
-            // Asked anew where they are stored: else the compiler would write that part, barriers and all, for
-            // each answer.
+            // Measure them. What is wanted is asked anew where it is stored: else the compiler would write all
+            // from here on, barriers included, for each answer.
             let wants = |partial| opaque_u64(partial) != 0;
             let mut plain = 0.0;
             if wants(args.plain) {
@@ -82,9 +81,8 @@ pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64)
             }
             let mut transformed = 0.0;
             if wants(args.transformed) {
-                let columns =
-                    array8(|column| transformed_amax(array16(|i| S::values(chunks[i])[column])));
-                transformed = round_to_bf16(largest(columns));
+                let of_column = |i| transformed_amax(array16(|row| S::values(chunks[row])[i]));
+                transformed = round_to_bf16(largest(array8(of_column)));
             }
 
             // Reduce the block's.

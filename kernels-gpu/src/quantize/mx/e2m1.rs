@@ -10,7 +10,7 @@
 //! Random rounding adds a random part of a step to a magnitude and drops what is no whole step. A step is
 //! half of the magnitude's binade, which is 1 for all that is smaller. A binary32 number that has the binade's
 //! exponent, and the random bits for the lowest 16 of its significand, counts steps in the seven bits above
-//! these if a 64th of the magnitude is added to it. So its upper half is a BF16 number: the binade, and a 64th
+//! these if a 64th of the magnitude is added to it. So its upper half is a BF16 number: the binade plus a 64th
 //! of the result.
 //!
 //! Blackwell has such conversions, and rounds to nearest with them. Random rounding is this on both: the

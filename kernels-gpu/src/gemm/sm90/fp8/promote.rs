@@ -9,8 +9,8 @@
 //! 128 sums and 64 products are what the registers of a thread hold, so there is no product in
 //! flight while it adds; the other warpgroup's fill the tensor core meanwhile. What a tile is stored from
 //! stays in the registers of its sums, and leaves behind the first products of the next one, unless that has
-//! factors, 64 rows at a time ([`LateTile`]); where stages bring no scales, the upper rows leave behind its own last ones
-//! ([`deep`]). The tensor core needs 256 clocks for 64 × 128 × 128 products, in which a warp issues 64 to
+//! factors, 64 rows at a time ([`LateTile`]); where stages bring no scales, the upper rows leave behind its
+//! own last ones ([`deep`]). The tensor core needs 256 clocks for 64 × 128 × 128 products, in which a warp issues 64 to
 //! 150 instructions that add them up. Registers are that scarce (240) that some values are made
 //! [`opaque`], so that nothing is computed ahead from them, and the thread that copies has 24.
 //!
