@@ -49,7 +49,7 @@ pub fn modules(shipped: &Shipped) -> Vec<Module> {
         let entry = Entry {
             name: kernel.name.into(),
             threads: kernel.threads,
-            blocks_per_multiprocessor: kernel.compiled_for_blocks(shipped.architecture),
+            blocks_per_multiprocessor: kernel.blocks_per_multiprocessor(),
             cluster: kernel.cluster,
             parameter_bytes: kernel.args_bytes,
             parameter_align: PARAMETER_ALIGN,

@@ -78,14 +78,13 @@ const fn agrees(kernel: &Kernel) -> bool {
         Role::QuantizeMxfp8(_) => {
             threads == mxfp8::THREADS && shared >= mxfp8::SHARED_BYTES && m == 128 && n == 128
         }
-        Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => {
-            threads == nvfp4::THREADS
-                && shared >= nvfp4::lines::SHARED_BYTES
-                && m == 128
-                && n == 128
-        }
-        Role::QuantizeNvfp4(..) => {
-            threads == nvfp4::THREADS && shared >= nvfp4::SHARED_BYTES && m == 128 && n == 128
+        Role::QuantizeNvfp4(way, _) => {
+            let needed = match way {
+                Nvfp4Way::Lines => nvfp4::lines::shared_bytes::<nvfp4::lines::InCodes>(),
+                Nvfp4Way::ExactLines => nvfp4::lines::shared_bytes::<nvfp4::lines::Exact>(),
+                Nvfp4Way::Squares | Nvfp4Way::General => nvfp4::SHARED_BYTES,
+            };
+            threads == nvfp4::THREADS && shared >= needed && m == 128 && n == 128
         }
         Role::DequantizeMxfp8 | Role::DequantizeNvfp4 => {
             threads == dequantize::THREADS && m == 128 && n == 128

@@ -20,6 +20,7 @@ use crate::gemm::element::{Bf16, E4m3, E5m2, F16, F32};
 use crate::gemm::product::{Dgrad, Fprop, Mxfp8, Nvfp4, Reduction, Rows, Wgrad};
 use crate::gemm::scales::{Aligned, Square, Tensor, Vector};
 use crate::quantize::mx::nvfp4::General;
+use crate::quantize::mx::nvfp4::lines::{Exact, InCodes};
 
 ptx_std::declare_shared_memory!();
 

@@ -196,24 +196,14 @@ impl Kernel {
             Role::Align => 5,
             Role::QuantizeMxfp8(ElementType::F32) => 2,
             Role::QuantizeMxfp8(_) => 3,
-            Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => 5,
+            Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => 7,
+            Role::QuantizeNvfp4(Nvfp4Way::ExactLines, _) => 5,
             Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
             Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::Bf16) => 4,
             Role::QuantizeNvfp4(_, ElementType::F32) | Role::Nvfp4TileAmax(ElementType::F32) => 2,
             Role::QuantizeNvfp4(..) => 3,
-            Role::Nvfp4TileAmax(_) => 4,
+            Role::Nvfp4TileAmax(_) => 5,
             _ => 1,
-        }
-    }
-
-    /// For how many blocks registers are shared out where the kernel is compiled for `target`: as many as
-    /// a multiprocessor holds, but fewer on Blackwell for NVFP4's lines: there they spill with what five
-    /// blocks leave.
-    #[inline] // Not emitted on the device.
-    pub fn compiled_for_blocks(&self, target: Target) -> u32 {
-        match (self.role, target) {
-            (Role::QuantizeNvfp4(Nvfp4Way::Lines, _), Target::Sm100a) => 4,
-            _ => self.blocks_per_multiprocessor(),
         }
     }
 
@@ -239,7 +229,11 @@ impl Kernel {
                 | Role::QuantizeFp8Columns(_)
                 | Role::Align
                 | Role::QuantizeMxfp8(_)
-                | Role::QuantizeNvfp4(Nvfp4Way::Lines | Nvfp4Way::Squares, _)
+                | Role::Nvfp4TileAmax(_)
+                | Role::QuantizeNvfp4(
+                    Nvfp4Way::Lines | Nvfp4Way::ExactLines | Nvfp4Way::Squares,
+                    _
+                )
         )
     }
 }
@@ -318,8 +312,10 @@ macro_rules! variants {
             "module-quantize-nvfp4" "quantize_nvfp4" nvfp4_dequantize(MxDequantizeArgs) = $crate::quantize::mx::dequantize::nvfp4,
                 role: Role::DequantizeNvfp4, threads: 256, cluster: 1, shared: 0, tile: (128, 128, 1);
 
-            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_lines_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::lines::run,
-                role: Role::QuantizeNvfp4(Nvfp4Way::Lines, ElementType::Bf16), threads: 128, cluster: 1, shared: 30800, tile: (128, 128, 1);
+            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_lines_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::lines::run::<InCodes>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::Lines, ElementType::Bf16), threads: 128, cluster: 1, shared: 26_704, tile: (128, 128, 1);
+            "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_exact_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::lines::run::<Exact>,
+                role: Role::QuantizeNvfp4(Nvfp4Way::ExactLines, ElementType::Bf16), threads: 128, cluster: 1, shared: 16_464, tile: (128, 128, 1);
 
             "module-quantize-nvfp4-general" "quantize_nvfp4_general" quantize_nvfp4_general_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<General, Bf16>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::General, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);

@@ -370,7 +370,8 @@ fn micro(name: &str) -> Vec<QuantizeCase> {
             all
         }
         _ if name.starts_with("quantize_mxfp8") => mxfp8(),
-        _ if name.starts_with("quantize_nvfp4_lines") => lines(false),
+        _ if name.starts_with("quantize_nvfp4_lines") => lines(&[Form::Codes, Form::Swizzled]),
+        _ if name.starts_with("quantize_nvfp4_exact") => lines(&[Form::Exact]),
         _ if name.starts_with("quantize_nvfp4_squares") => squares(),
         _ if name.starts_with("quantize_nvfp4_general") => general(input),
         "nvfp4_row_amax" => rows(),
@@ -388,7 +389,7 @@ fn micro(name: &str) -> Vec<QuantizeCase> {
                 form: Form::Exact,
                 ..own
             });
-            lines(true).into_iter().chain(more).collect()
+            lines(&[Form::Exact]).into_iter().chain(more).collect()
         }
         _ => return Vec::new(),
     };
@@ -456,7 +457,8 @@ fn mxfp8() -> Vec<QuantizeCase> {
     all
 }
 
-fn lines(general: bool) -> Vec<QuantizeCase> {
+/// Lines that are mapped to 6 and scaled by groups, in one of these forms.
+fn lines(forms: &[Form]) -> Vec<QuantizeCase> {
     let lines = Nvfp4Format::LINES;
     let mixed = Nvfp4Format { transform: Transform::Hadamard, ..lines };
     let mut all = common(Format::Nvfp4(lines), Format::Nvfp4(mixed));
@@ -464,7 +466,17 @@ fn lines(general: bool) -> Vec<QuantizeCase> {
     all.push(QuantizeCase { form: Form::Exact, ..random });
     all.push(random);
     all.push(QuantizeCase { format: Format::Nvfp4(lines), ..random });
-    all.push(QuantizeCase { flag: Some(1), ..random });
+    // Each form has a kernel of its own.
+    let own = plain(Format::Nvfp4(lines));
+    for form in [Form::Codes, Form::Exact] {
+        all.push(QuantizeCase { flag: Some(1), form, ..random });
+        all.push(QuantizeCase { source: Tokens(AllEmpty, 5), form, ..own });
+        all.push(QuantizeCase { source: MANY_GROUPS, columns: 32, form, ..own });
+        all.push(QuantizeCase { source: MANY_KINDS, columns: 704, form, ..own });
+        // Sums of columns of rows behind which the memory ends.
+        let (source, dbias) = (Tokens(Listed(&[33]), 0), Some((F32, Accumulate::Overwrite)));
+        all.push(QuantizeCase { source, columns: 16, dbias, form, ..own });
+    }
     for (stochastic, format) in [(false, lines), (true, lines), (true, mixed)] {
         let format = Format::Nvfp4(format);
         all.push(QuantizeCase { form: Form::Exact, columns: 32, stochastic, format, ..random });
@@ -475,12 +487,7 @@ fn lines(general: bool) -> Vec<QuantizeCase> {
         let (form, columns) = (Form::Exact, 32);
         all.push(QuantizeCase { source, form, columns, stochastic, format, ..random });
     }
-    // Sums of columns of rows behind which the memory ends.
-    let (source, dbias) = (Tokens(Listed(&[33]), 0), Some((F32, Accumulate::Overwrite)));
-    all.push(QuantizeCase { source, columns: 16, dbias, ..all[1] });
-    if general {
-        all.retain(|case| case.form == Form::Exact);
-    }
+    all.retain(|case| forms.contains(&case.form));
     all
 }
 
@@ -520,7 +527,8 @@ fn general(input: DType) -> Vec<QuantizeCase> {
         let error = [ErrorMeasure::Absolute, ErrorMeasure::Squared][index % 2];
         QuantizeCase { four_over_six: Some(error), ..case }
     });
-    let six = if input == Bf16 { Vec::new() } else { lines(false) };
+    let six =
+        if input == Bf16 { Vec::new() } else { lines(&[Form::Codes, Form::Swizzled, Form::Exact]) };
     let choosing = choosing.take(if input == Bf16 { usize::MAX } else { 3 });
     six.into_iter().chain(choosing).chain(rows()).collect()
 }

@@ -139,7 +139,7 @@ const MODULES: &[(&str, &str, &[&str])] = &[
     (
         "quantize_nvfp4_lines",
         include_str!("../../host/ptx/sm_90a/quantize_nvfp4_lines.ptx"),
-        &["quantize_nvfp4_lines_bf16"],
+        &["quantize_nvfp4_lines_bf16", "quantize_nvfp4_exact_bf16"],
     ),
     (
         "quantize_nvfp4_general",

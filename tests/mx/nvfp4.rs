@@ -100,7 +100,7 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
         for row in 0..written {
             for column in 0..columns {
                 let at = (first + row) * columns + column;
-                let index = shape.code(direction, group, row, column);
+                let index = shape.place(direction, group, row, column).index;
                 // Padding is no value of the reference where the transform makes none.
                 let (value, scaled) = match row < live {
                     true => (exact_values[index], Restored::To(restored[index])),
@@ -194,22 +194,19 @@ fn check_on(architecture: Arch, case: &Case) {
         } as u32,
         ..Nvfp4Args::default()
     };
-    let way = args.way(kind);
-    let (own, module) = match way {
-        Nvfp4Way::Lines => ("lines", "quantize_nvfp4_lines"),
-        Nvfp4Way::Squares => ("squares", "quantize_nvfp4"),
-        Nvfp4Way::General => ("general", "quantize_nvfp4_general"),
-    };
-    bench.load(module);
-    let copies_wanted = copies.iter().filter(|copy| copy.is_wanted()).count() as u32;
-    let blocks = match way {
-        // A block more than there are copies of tiles.
-        Nvfp4Way::Lines => case.shape.tiles() as u32 * copies_wanted + 1,
-        Nvfp4Way::Squares => case.shape.tiles() as u32 + 1,
-        // So few that they walk.
-        Nvfp4Way::General => 3,
-    };
-    bench.launch(&format!("quantize_nvfp4_{own}_{name}"), blocks, &args);
+    for args in launches(case, args, kind) {
+        let tiles = case.shape.tiles() as u32;
+        let (own, module, blocks) = match args.way(kind) {
+            // A block more than there are tiles.
+            Nvfp4Way::Lines => ("lines", "quantize_nvfp4_lines", tiles + 1),
+            Nvfp4Way::ExactLines => ("exact", "quantize_nvfp4_lines", tiles + 1),
+            Nvfp4Way::Squares => ("squares", "quantize_nvfp4", tiles + 1),
+            // So few that they walk.
+            Nvfp4Way::General => ("general", "quantize_nvfp4_general", 3),
+        };
+        bench.load(module);
+        bench.launch(&format!("quantize_nvfp4_{own}_{name}"), blocks, &args);
+    }
     for (i, (copy, want)) in copies.iter().zip(&wants).enumerate() {
         if let Some(want) = want {
             let what = format!("{what} copy {i}");
@@ -236,6 +233,24 @@ fn check_on(architecture: Arch, case: &Case) {
             made.check_dequantize(&mut bench);
             made.check_swizzle(&values);
         }
+    }
+}
+
+/// Lines of BF16 have a kernel for each form; one of three cases asks for both forms at once, which the
+/// general kernel makes.
+fn launches(case: &Case, args: Nvfp4Args, kind: ElementType) -> Vec<Nvfp4Args> {
+    let of_form = |exact: bool| {
+        let copy = |copy: MxCopy| match exact {
+            true => MxCopy { data: 0, scales: 0, ..copy },
+            false => MxCopy { exact: 0, ..copy },
+        };
+        let (rowwise, columnwise) = (copy(args.rowwise), copy(args.columnwise));
+        Nvfp4Args { rowwise, columnwise, ..args }
+    };
+    let [in_codes, exact] = [false, true].map(of_form);
+    match exact.way(kind) {
+        Nvfp4Way::ExactLines if !case.seed.is_multiple_of(3) => vec![in_codes, exact],
+        _ => vec![args],
     }
 }
 
@@ -281,7 +296,7 @@ fn measure(
         plain: partial[0],
         transformed: if transformed { partial[1] } else { 0 },
     };
-    bench.launch(&format!("nvfp4_tile_amax_{name}"), 3, &args);
+    bench.launch(&format!("nvfp4_tile_amax_{name}"), tiles as u32 + 1, &args);
     let state: Vec<u8> = [SEED, OFFSET].iter().flat_map(|word| word.to_le_bytes()).collect();
     let random_state = bench.upload(&state);
     let amax = |i: usize, wanted: bool| Nvfp4Amax {

@@ -1,7 +1,7 @@
 //! Shapes of sources, their values, and the group table of tokens.
 
 use grouped_linear::numerics::Direction;
-use grouped_linear::numerics::philox::StochasticBits;
+use grouped_linear::numerics::philox::{Place, StochasticBits};
 use grouped_linear::reference::quantize::Layout;
 use grouped_linear_kernels::abi::mx::MxSource;
 use grouped_linear_kernels::abi::quantize::padded_rows;
@@ -94,18 +94,22 @@ impl Shape {
         }
     }
 
-    /// Where the code of a group's element is, in the order of memory.
-    pub fn code(&self, direction: Direction, group: usize, row: usize, column: usize) -> usize {
+    /// Where the code of a group's element is.
+    pub fn place(&self, direction: Direction, group: usize, row: usize, column: usize) -> Place {
         let (columns, pitch) = (self.columns(), self.layout().transposed_pitch());
         let before = self.group_rows().into_iter().take(group);
-        match direction {
-            Direction::Rowwise => (before.sum::<usize>() + row) * columns + column,
+        let index = match direction {
+            Direction::Rowwise => {
+                let index = (before.sum::<usize>() + row) * columns + column;
+                return Place { index, line: row, pitch: columns };
+            }
             Direction::Columnwise if self.is_tokens() => {
                 let padded = before.map(|rows| rows.next_multiple_of(128)).sum::<usize>();
                 column * pitch + padded + row
             }
             Direction::Columnwise => (group * columns + column) * pitch + row,
-        }
+        };
+        Place { index, line: column, pitch }
     }
 
     /// Tiles of 128 × 128.
@@ -228,11 +232,11 @@ pub fn values(shape: &Shape, kind: ElementType, contents: Contents, seed: u64) -
                     },
                     Contents::Ties(bits) => {
                         let (group, row) = places[row];
-                        let code = shape.code(bits.direction, group, row, column);
+                        let place = shape.place(bits.direction, group, row, column);
                         match (row, column) {
                             (0, 0) => 2688.0,
                             _ if (row + column) % 16 == 0 => 6.0,
-                            _ => tie(&mut rng, bits.element(code as u64), kind),
+                            _ => tie(&mut rng, bits.element(place), kind),
                         }
                     }
                 }

@@ -1,6 +1,6 @@
 //! Quantization: its problem and its launches.
 
-use grouped_linear_kernels::abi::mx::{Nvfp4Args, Nvfp4Target};
+use grouped_linear_kernels::abi::mx::{MxCopy, Nvfp4Args, Nvfp4Target};
 use grouped_linear_kernels::abi::quantize::{
     COLUMN_BLOCK, HISTORIES, HISTORY_GROUPS, Progress, ROW_BLOCK,
 };
@@ -12,7 +12,7 @@ use super::problem::{check_float, check_sizes};
 use super::{GpuTarget, LaunchPlan, PlannedKernel, WorkspaceMap, row};
 use crate::error::{Error, Result};
 use crate::recipe::{BlockShape, ErrorMeasure, Format, Nvfp4Format, ScaleBound, Scope, Transform};
-use crate::tensor::{DType, Direction, QuantizedSpec, SourceShape};
+use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
 
 /// Where the scales of a quantized tensor come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -214,7 +214,15 @@ impl QuantizeProblem {
             Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
             Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
             Format::Nvfp4(format) => {
+                // Numbers stand for the addresses that there will be.
+                let copy = |direction| match self.destination.form(direction) {
+                    None => MxCopy::default(),
+                    Some(Form::Exact) => MxCopy { exact: 1, ..MxCopy::default() },
+                    Some(Form::Codes | Form::Swizzled) => MxCopy { data: 1, ..MxCopy::default() },
+                };
                 let args = Nvfp4Args {
+                    rowwise: copy(Direction::Rowwise),
+                    columnwise: copy(Direction::Columnwise),
                     square: u32::from(format.blocks == BlockShape::Square),
                     row_scaled: u32::from(format.scope == Scope::Row),
                     target: self.nvfp4_target() as u32,

@@ -148,7 +148,13 @@ impl MxCopy {
     /// Whether any part of it is wanted.
     #[inline(always)]
     pub const fn is_wanted(&self) -> bool {
-        self.data != 0 || self.scales != 0 || self.exact != 0
+        self.is_in_codes() || self.exact != 0
+    }
+
+    /// Whether codes, or scales of theirs, are wanted.
+    #[inline(always)]
+    pub const fn is_in_codes(&self) -> bool {
+        self.data != 0 || self.scales != 0
     }
 }
 
@@ -308,25 +314,28 @@ pub enum Nvfp4Target {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Nvfp4Way {
-    /// Blocks that are lines, mapped to 6, scaled by groups: BF16 alone. A block of the launch makes one
-    /// copy of a tile.
+    /// Blocks that are lines, mapped to 6, scaled by groups: BF16 alone, in codes.
     Lines = 0,
     /// Blocks that are squares, both copies.
     Squares = 1,
     /// Blocks that are lines, with all that can be asked for; slower.
     General = 2,
+    /// As `Lines`, in exact numbers.
+    ExactLines = 3,
 }
 
 impl Nvfp4Args {
     /// The kernel that does what the arguments ask for, with a source of this type.
     pub const fn way(&self, source: super::ElementType) -> Nvfp4Way {
         let bf16 = matches!(source, super::ElementType::Bf16);
-        if self.square != 0 {
-            Nvfp4Way::Squares
-        } else if bf16 && self.row_scaled == 0 && self.target == Nvfp4Target::Six as u32 {
-            Nvfp4Way::Lines
-        } else {
-            Nvfp4Way::General
+        let of_groups = self.row_scaled == 0 && self.target == Nvfp4Target::Six as u32;
+        let exact = self.rowwise.exact != 0 || self.columnwise.exact != 0;
+        let in_codes = self.rowwise.is_in_codes() || self.columnwise.is_in_codes();
+        match (bf16 && of_groups, exact, in_codes) {
+            _ if self.square != 0 => Nvfp4Way::Squares,
+            (true, false, _) => Nvfp4Way::Lines,
+            (true, true, false) => Nvfp4Way::ExactLines,
+            _ => Nvfp4Way::General,
         }
     }
 }
@@ -349,9 +358,11 @@ pub struct Nvfp4Args {
     /// scaled, after the transform if there is one; not read of squares.
     pub columnwise_amax: u64,
     /// Device address of `u64[2]`, seed and offset; 0: round to nearest even. Else round at random:
-    /// element `index`, in the order of the copy's data, uses half-word `index % 8` of the block
-    /// Philox4x32-7(key seed; counter `index / 8`, 64 bits, then the offset, 63 bits, then one bit
-    /// that is set for the columnwise copy).
+    /// eight neighbours and those beside them on the next line, the first of which has an even number
+    /// in its group, use the block Philox4x32-7(key seed; counter `index / 8`, 64 bits, of the first
+    /// line's, in the order of the copy's data, then the offset, 63 bits, then one bit that is set for
+    /// the columnwise copy). The first line has the first two words; element `i` of a word's four uses
+    /// its lowest 16 bits after a rotation by `8 · i` to the right.
     pub random: u64,
     /// Device address of `f32[row tiles, columns]`, the columns' sums over the rows of a tile, for
     /// `dbias_reduce`; 0: not wanted.

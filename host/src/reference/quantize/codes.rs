@@ -1,6 +1,6 @@
 //! Values to codes.
 
-use crate::numerics::philox::{ELEMENTS_PER_BLOCK, StochasticBits};
+use crate::numerics::philox::{ELEMENTS_PER_BLOCK, Place, StochasticBits};
 use crate::numerics::{E2m1, E4m3, E5m2, Float8, Float8Format};
 
 /// How many codes share a byte.
@@ -41,8 +41,8 @@ pub(super) trait Encode: Sync {
     const PACKING: Packing;
 
     /// The codes of neighbours in the copy, one in each byte: each value times `factor`, rounded.
-    /// `index` is the place of the first one in the copy, counted in elements.
-    fn encode(&self, values: &[f32], factor: f32, index: usize, codes: &mut [u8]);
+    /// `first` is the place of the first one.
+    fn encode(&self, values: &[f32], factor: f32, first: Place, codes: &mut [u8]);
 }
 
 /// To FP8, nearest even.
@@ -51,7 +51,7 @@ pub(super) struct EncodeFloat8(pub Float8Format);
 impl Encode for EncodeFloat8 {
     const PACKING: Packing = Packing::Byte;
 
-    fn encode(&self, values: &[f32], factor: f32, _: usize, codes: &mut [u8]) {
+    fn encode(&self, values: &[f32], factor: f32, _: Place, codes: &mut [u8]) {
         match self.0 {
             Float8Format::E4m3 => encode_float8::<E4m3>(values, factor, codes),
             Float8Format::E5m2 => encode_float8::<E5m2>(values, factor, codes),
@@ -71,7 +71,7 @@ pub(super) struct EncodeNearest;
 impl Encode for EncodeNearest {
     const PACKING: Packing = Packing::Nibble;
 
-    fn encode(&self, values: &[f32], factor: f32, _: usize, codes: &mut [u8]) {
+    fn encode(&self, values: &[f32], factor: f32, _: Place, codes: &mut [u8]) {
         for (code, value) in codes.iter_mut().zip(values) {
             *code = E2m1::from_f32(value * factor).0;
         }
@@ -84,14 +84,14 @@ pub(super) struct EncodeStochastic(pub StochasticBits);
 impl Encode for EncodeStochastic {
     const PACKING: Packing = Packing::Nibble;
 
-    fn encode(&self, values: &[f32], factor: f32, index: usize, codes: &mut [u8]) {
-        let mut bits = [0; ELEMENTS_PER_BLOCK];
-        for (offset, (code, value)) in codes.iter_mut().zip(values).enumerate() {
-            let index = index + offset;
-            if offset == 0 || index.is_multiple_of(ELEMENTS_PER_BLOCK) {
-                bits = self.0.block((index / ELEMENTS_PER_BLOCK) as u64);
+    fn encode(&self, values: &[f32], factor: f32, first: Place, codes: &mut [u8]) {
+        let eights = codes.chunks_mut(ELEMENTS_PER_BLOCK).zip(values.chunks(ELEMENTS_PER_BLOCK));
+        for (number, (codes, values)) in eights.enumerate() {
+            let place = Place { index: first.index + number * ELEMENTS_PER_BLOCK, ..first };
+            for ((code, value), bits) in codes.iter_mut().zip(values).zip(self.0.neighbours(place))
+            {
+                *code = E2m1::from_f32_stochastic(value * factor, bits).0;
             }
-            *code = E2m1::from_f32_stochastic(value * factor, bits[index % ELEMENTS_PER_BLOCK]).0;
         }
     }
 }

@@ -160,6 +160,11 @@ impl Source {
         }
     }
 
+    /// Elements of a line of a transposed copy.
+    fn pitch(&self) -> usize {
+        self.weights.unwrap_or(self.padded_rows)
+    }
+
     /// The length of a group's part of a line of a transposed copy.
     fn line_length(&self, group: &Group) -> usize {
         self.weights.unwrap_or(group.padded_rows())

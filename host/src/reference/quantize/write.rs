@@ -7,6 +7,7 @@ use super::grid::Grid;
 use super::layout::{GroupRows, PADDING};
 use super::{Direction, Layout, check_length};
 use crate::error::{Error, Result};
+use crate::numerics::philox::Place;
 
 /// Columns that are transposed together: their values in one row lie on a few cache lines.
 const STRIP: usize = 32;
@@ -52,12 +53,14 @@ pub(super) fn rows<E: Encode>(
         |codes, (row, data)| {
             let row = live.start + row;
             let group = layout.group_of_row(row);
-            let row_factors = factors.row(group, row - layout.groups()[group].first);
+            let line = row - layout.groups()[group].first;
+            let row_factors = factors.row(group, line);
             let block = factors.size.columns;
             let blocks = values[row * columns..][..columns].chunks(block);
             let blocks = blocks.zip(codes.chunks_mut(block)).zip(row_factors).enumerate();
             for (column_block, ((values, codes), factor)) in blocks {
-                encoder.encode(values, *factor, row * columns + column_block * block, codes);
+                let index = row * columns + column_block * block;
+                encoder.encode(values, *factor, Place { index, line, pitch: columns }, codes);
             }
             E::PACKING.store(codes, data);
         },
@@ -141,8 +144,9 @@ impl Lines<'_> {
                         let run = start..live.min(start + step);
                         let factors = self.factors.row(self.first_group + index, first_row + start);
                         let factor = factors[column / self.factors.size.columns];
-                        let place = (self.first_line + column) * self.pitch + place + start;
-                        encoder.encode(&values[run.clone()], factor, place, &mut codes[run]);
+                        let index = (self.first_line + column) * self.pitch + place + start;
+                        let first = Place { index, line: column, pitch: self.pitch };
+                        encoder.encode(&values[run.clone()], factor, first, &mut codes[run]);
                     }
                     E::PACKING.store(&codes[..length], &mut data[bytes.clone()]);
                 }

@@ -40,15 +40,15 @@ const ACROSS: u32 = COLUMNS / CHUNK;
 
 const _: () = assert!(TILE_THREADS / ACROSS * NVFP4_BLOCK == ROWS);
 
-/// Measures tiles: block x takes tiles x, x + grid, … A thread has sixteen rows of eight columns.
+/// Measures tiles: block x takes tile x. A thread has sixteen rows of eight columns.
 ///
 /// # Safety
 ///
-/// Blocks of [`TILE_THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory; the addresses
-/// in `args` are valid for what its fields describe; columns are a multiple of 16.
+/// Blocks of [`TILE_THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, as many as tiles or
+/// more; the addresses in `args` are valid for what its fields describe; columns are a multiple of 16.
 #[inline(always)]
 pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above; all threads of a block take the same tiles,
+    // SAFETY: the launcher keeps the contract above; all threads of a block take the same tile,
     // and load elements where the source has them.
     unsafe {
         if is_skipped(args.source.skip) {
@@ -56,8 +56,8 @@ pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64)
         }
         let columns = args.source.columns;
         let tiles = Tiles::new(&args.source);
-        let mut index = block_index();
-        while index < tiles.count {
+        let index = block_index();
+        if index < tiles.count {
             // Load the thread's elements.
             let tile = tiles.get(index);
             let (thread, lane) = (thread_index(), lane_index());
@@ -96,7 +96,6 @@ pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64)
                     store_f32(args.transformed + place, transformed);
                 }
             }
-            index += grid_blocks();
         }
     }
 }
@@ -107,7 +106,7 @@ fn round_to_bf16(value: f32) -> f32 {
     bf16x2_to_f32(f32_to_bf16x2(value, value))[0]
 }
 
-/// The largest of each number over the block, in every thread; at least 0.
+/// The largest of each number over the block, in every thread; at least 0. Called once.
 ///
 /// No thread has anything to do that others have not, beside the barriers: the compiler may merge a
 /// condition before one with the same after it, and take the barrier along.
@@ -130,7 +129,6 @@ unsafe fn block_max(values: [f32; 2], threads: u32) -> [f32; 2] {
             all[0] = all[0].max(load_shared_f32(shared + 8 * warp));
             all[1] = all[1].max(load_shared_f32(shared + 8 * warp + 4));
         }
-        block_barrier();
         all
     }
 }

@@ -16,11 +16,11 @@ mod squares;
 mod work;
 
 use ptx_std::hint::opaque_u64;
-use ptx_std::memory::{load_shared_f32, shared_base, store_f32};
+use ptx_std::memory::shared_base;
 use ptx_std::sync::block_barrier;
 use ptx_std::thread::{WARP, block_index, grid_blocks, lane_index, thread_index, warp_index};
 
-use self::shared::{store_transposed, sum_columns};
+use self::shared::{store_sums, store_transposed, sum_columns};
 use self::work::Work;
 use super::scales::TileScales;
 use super::source::{CHUNK, Source};
@@ -31,8 +31,8 @@ use crate::abi::mx::{NVFP4_BLOCK, Nvfp4Args};
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 /// Dynamic shared memory: the transposed codes of a tile, the scales of both copies, the columns' sums;
-/// [lines](lines::SHARED_BYTES) take more.
-pub const SHARED_BYTES: u32 = SUMS + 4 * BANDS * COLUMNS;
+/// [lines] have sizes of their own.
+pub const SHARED_BYTES: u32 = SUMS + SUMS_BYTES;
 
 /// Bytes of a column's codes of a tile.
 const LINE_BYTES: u32 = ROWS / 2;
@@ -42,6 +42,8 @@ const ROW_SCALES: u32 = COLUMNS * LINE_BYTES;
 const COLUMN_SCALES: u32 = ROW_SCALES + TileScales::bytes(NVFP4_BLOCK);
 /// Where the columns' sums are collected.
 const SUMS: u32 = COLUMN_SCALES + TileScales::bytes(NVFP4_BLOCK);
+/// Bytes of them.
+const SUMS_BYTES: u32 = 4 * BANDS * COLUMNS;
 /// Bands of 16 rows of a tile.
 const BANDS: u32 = ROWS / NVFP4_BLOCK;
 /// Lanes side by side.
@@ -143,12 +145,16 @@ unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_
         let work = Work::new(args, tile, tiles.first_element(tile, S::BYTES));
         let (band, column) = own_elements();
         let work = work.at::<S>(band, column);
+        let sums = shared_base() + SUMS;
         if opaque_u64(args.dbias_partial) != 0 {
-            sum_columns::<S>(&work);
+            sum_columns::<S>(&work, sums);
         }
         W::quantize(&work);
         block_barrier();
         store_collected(&work);
+        if opaque_u64(args.dbias_partial) != 0 {
+            store_sums(&work, sums);
+        }
     }
 }
 
@@ -163,7 +169,7 @@ fn own_elements() -> (u32, u32) {
 /// Stores what was collected of a tile, behind a barrier.
 #[inline(always)]
 unsafe fn store_collected(work: &Work<'_>) {
-    let (args, tile, thread) = (work.args, work.tile, thread_index());
+    let (tile, thread) = (work.tile, thread_index());
     // SAFETY: as in `run`.
     unsafe {
         let (rowwise, columnwise) = (work.rowwise(), work.columnwise());
@@ -175,16 +181,6 @@ unsafe fn store_collected(work: &Work<'_>) {
         }
         if columnwise.data != 0 {
             store_transposed(work, columnwise.data, thread);
-        }
-        let (dbias, columns) = (opaque_u64(args.dbias_partial), args.source.columns);
-        if dbias != 0 && tile.column + thread < columns {
-            let mut sum = 0.0;
-            for band in 0..BANDS {
-                sum += load_shared_f32(shared_base() + SUMS + 4 * (band * COLUMNS + thread));
-            }
-            let index =
-                u64::from(tile.row_tile) * u64::from(columns) + u64::from(tile.column + thread);
-            store_f32(dbias + 4 * index, sum);
         }
     }
 }

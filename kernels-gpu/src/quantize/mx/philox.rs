@@ -54,29 +54,48 @@ impl Random {
         Self { key: [seed as u32, (seed >> 32) as u32], upper: [offset as u32, upper] }
     }
 
-    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, lower halves of words first.
+    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, which are on a line with an even number
+    /// in its matrix, and of those beside them on the next line.
     #[inline(always)]
-    pub fn block(&self, block: u64) -> [HalfWord; 8] {
+    pub fn two_lines(&self, block: u64) -> [[HalfWord; 8]; 2] {
+        let [a, b, c, d] = self.words(block);
+        [half_words([a, b]), half_words([c, d])]
+    }
+
+    /// The same of one of both lines.
+    #[inline(always)]
+    pub fn one_line(&self, block: u64, is_next: bool) -> [HalfWord; 8] {
+        let [a, b, c, d] = self.words(block);
+        half_words(if is_next { [c, d] } else { [a, b] })
+    }
+
+    #[inline(always)]
+    fn words(&self, block: u64) -> [u32; 4] {
         let counter = [block as u32, (block >> 32) as u32, self.upper[0], self.upper[1]];
-        let words = philox4x32(self.key, counter);
-        array8(|i| HalfWord { word: words[i / 2], upper: i % 2 == 1 })
+        philox4x32(self.key, counter)
     }
 }
 
-/// Sixteen random bits.
+/// The bits of eight neighbours: four have a word.
+#[inline(always)]
+fn half_words(words: [u32; 2]) -> [HalfWord; 8] {
+    array8(|i| HalfWord { word: words[i / 4], first: i % 4 })
+}
+
+/// Sixteen random bits: two neighbouring bytes of a word, whose last byte and first one are neighbours, too.
 #[derive(Clone, Copy)]
 pub struct HalfWord {
     word: u32,
-    /// Which half of the word they are; known to the compiler.
-    upper: bool,
+    /// Which byte is the lower one; known to the compiler.
+    first: usize,
 }
 
 impl HalfWord {
     /// A word of them, and of half-word `half` of `above` over them.
     #[inline(always)]
     pub fn below(self, above: u32, half: usize) -> u32 {
-        let low = if self.upper { 0x0032 } else { 0x0010 };
+        let low = self.first | ((self.first + 1) % 4) << 4;
         let high = if half == 1 { 0x7600 } else { 0x5400 };
-        permute_bytes(self.word, above, high | low)
+        permute_bytes(self.word, above, high | low as u32)
     }
 }

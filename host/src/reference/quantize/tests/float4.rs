@@ -3,7 +3,7 @@
 use super::float8::swizzled;
 use super::*;
 use crate::numerics::hadamard::transform_bf16;
-use crate::numerics::philox::StochasticBits;
+use crate::numerics::philox::{Place, StochasticBits};
 use crate::numerics::scale::{ScaleBound, TensorScale};
 use crate::numerics::{E2m1, E4m3};
 use crate::reference::quantize::nvfp4::{
@@ -83,8 +83,13 @@ fn want(source: &Source, recipe: &Recipe, direction: Direction) -> Want {
                 let code = match recipe.rounding {
                     Rounding::Nearest => E2m1::from_f32(value),
                     Rounding::Stochastic { seed, offset } => {
+                        let (line, pitch) = match direction {
+                            Direction::Rowwise => (row, columns),
+                            Direction::Columnwise => (column, source.pitch()),
+                        };
                         let bits = StochasticBits { seed, offset, direction };
-                        E2m1::from_f32_stochastic(value, bits.element(place as u64))
+                        let bits = bits.element(Place { index: place, line, pitch });
+                        E2m1::from_f32_stochastic(value, bits)
                     }
                 };
                 want.codes[place] = Some(code.0);

@@ -5,17 +5,16 @@ use ptx_std::hint::{opaque, opaque_u64};
 
 use super::super::e2m1::{Codes, Signs, dithered, numbers, pair_numbers};
 use super::super::hadamard::{largest_of_pairs, transform};
-use super::super::philox::Random;
+use super::super::philox::{HalfWord, Random};
 use super::super::scaling::{Scaling, round};
-use super::super::source::{CHUNK, Source, largest};
+use super::super::source::{CHUNK, largest};
 use super::super::unroll::{array4, array8, array16};
 use super::shared::collect_line;
 use super::work::Work;
-use crate::gemm::element::Bf16;
 
 /// A block's scale: its code, its value, and by what elements are multiplied.
 #[derive(Clone, Copy)]
-pub(super) struct BlockScale {
+pub struct BlockScale {
     pub code: u32,
     pub scale: f32,
     pub factor: f32,
@@ -51,17 +50,15 @@ pub(super) unsafe fn random(work: &Work<'_>, columnwise: bool) -> Option<Random>
     if address == 0 { None } else { Some(unsafe { Random::load(address, columnwise) }) }
 }
 
-/// The codes and signs of eight neighbours, none of them NaN; `number` is that of their block of
-/// random numbers.
+/// The codes and signs of eight neighbours, none of them NaN.
 #[inline(always)]
 pub(super) fn encode(
     values: [f32; 8],
     factor: f32,
-    random: &Option<Random>,
-    number: u64,
+    random: Option<[HalfWord; 8]>,
 ) -> (Codes, Signs) {
     let codes = match random {
-        Some(random) => Codes::dithered(dithered(values.map(|v| v * factor), random.block(number))),
+        Some(random) => Codes::dithered(dithered(values.map(|v| v * factor), random)),
         None => Codes::nearest(array8(|i| (values[i] * factor).abs().min(6.0))),
     };
     (codes, Signs::of(values))
@@ -90,9 +87,11 @@ pub(super) fn encode_column(
     block: &BlockScale,
     random: &Option<Random>,
 ) -> [u32; 2] {
-    let number = work.transposed_index(column) / u64::from(CHUNK);
-    let low = encode(first, block.factor, random, number);
-    let high = encode(second, block.factor, random, number + 1);
+    let number = work.transposed_index(column / 2 * 2) / u64::from(CHUNK);
+    let bits =
+        |half| random.map(|random| random.one_line(number + half, !column.is_multiple_of(2)));
+    let low = encode(first, block.factor, bits(0));
+    let high = encode(second, block.factor, bits(1));
     [low.0.signed(low.1), high.0.signed(high.1)]
 }
 
@@ -109,8 +108,7 @@ pub(super) unsafe fn put_column(work: &Work<'_>, column: u32, codes: [u32; 2], b
 /// Eight elements times their block's factor.
 #[inline(always)]
 pub(super) fn scaled(words: [u32; 4], block: &BlockScale) -> [f32; 8] {
-    let values = Bf16::values(words);
-    array8(|i| values[i] * block.factor)
+    array8(|i| bf16x2_to_f32(words[i / 2])[i % 2] * block.factor)
 }
 
 /// BF16 pairs as numbers.

@@ -20,7 +20,7 @@ use super::ahead::{PIECE, Piece};
 use super::blocks::{BlockScale, block_scales, put_column};
 use super::rows::Output;
 use super::work::Work;
-use crate::abi::mx::{MxCopy, NVFP4_BLOCK};
+use crate::abi::mx::MxCopy;
 use crate::gemm::element::Bf16;
 
 /// Sixteen rows of two columns, a word each.
@@ -155,7 +155,7 @@ fn half<const HALF: usize>(rows: &Rows) -> [u32; 8] {
 #[inline(always)]
 fn scaled(rows: [u32; 8], blocks: &[BlockScale; 2]) -> [[f32; 2]; 8] {
     array8(|i| {
-        let [left, right] = Bf16::widen_pair(rows[i]);
+        let [left, right] = bf16x2_to_f32(rows[i]);
         [left * blocks[0].factor, right * blocks[1].factor]
     })
 }
@@ -167,10 +167,8 @@ fn dithered<const HALF: usize>(
     numbers: [[f32; 2]; 8],
     random: &Random,
 ) -> [Dithered; 8] {
-    // Eight elements of a copy have a block of random numbers.
-    let block =
-        |column| random.block(work.transposed_index(column) / u64::from(CHUNK) + HALF as u64);
-    let (left, right) = (block(0), block(1));
+    let number = work.transposed_index(0) / u64::from(CHUNK) + HALF as u64;
+    let [left, right] = random.two_lines(number);
     array8(|i| Dithered::new(numbers[i], [left[i], right[i]]))
 }
 
@@ -213,13 +211,10 @@ unsafe fn store_exact<const HALF: usize>(
         }
     };
     let scales = f32_to_bf16x2(blocks[0].scale * unit, blocks[1].scale * unit);
+    // Groups of tokens are padded to whole tiles, and weights have whole bands: all rows are there, or none.
     let (live, first) = work.exact_column(to, 8 * HALF as u32);
     let mut addresses = RowAddresses::new(work, first);
-    // Groups of tokens are padded to whole tiles.
-    let padded = if live { NVFP4_BLOCK } else { 0 };
-    let rows_there = if work.tokens { padded } else { work.left };
     each8(|i| {
-        let live = ((8 * HALF + i) as u32) < rows_there;
         let word = values[i] | rows[i] & SIGNS;
         // SAFETY: handed to the caller.
         unsafe {

@@ -7,7 +7,7 @@ use ptx_std::thread::{lane_index, shuffle_xor_f32};
 
 use super::super::e2m1::{Codes, exact, nearest_value};
 use super::super::scaling::{Scaling, round};
-use super::super::source::{Source, largest};
+use super::super::source::{CHUNK, Source, largest};
 use super::super::unroll::{array4, array16, each8};
 use super::blocks::{
     BlockScale, block_scale, column_halves, encode, encode_column, put_column, random, twice,
@@ -46,9 +46,10 @@ pub unsafe fn rows<S: Source>(work: &Work<'_>) {
             if lane_index().is_multiple_of(2) {
                 collector.put(i, block.code);
             }
-            let number = work.index_of_row(i) / 8;
+            let number = work.index_of_row(i / 2 * 2) / u64::from(CHUNK);
+            let bits = random.map(|random| random.one_line(number, !i.is_multiple_of(2)));
             let values = S::values(S::numbers(chunk));
-            let (codes, signs) = encode(values, block.factor, &random, number);
+            let (codes, signs) = encode(values, block.factor, bits);
             let copy = work.rowwise();
             if copy.data != 0 {
                 work.store_row(copy.data, i, codes.signed(signs));

@@ -1,5 +1,7 @@
-//! Blocks that are lines, of BF16. A block has a tile, which one of its warps finds for all. A warp takes
-//! pieces of sixteen rows of 64 columns, and makes both copies of one before it goes on to the next.
+//! Blocks that are lines, of BF16, by a kernel for each form: one for both has registers and shared memory
+//! for either, so that fewer blocks are at work. A block has a tile, which one of its warps finds for all. A
+//! warp takes pieces of sixteen rows of 64 columns, and makes both copies of one before it goes on to the
+//! next.
 
 use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::memory::{load_constant_u32_if, shared_base};
@@ -14,34 +16,45 @@ use super::super::unroll::anew;
 use super::ahead::{self, Pieces};
 use super::columns;
 use super::found::Found;
-use super::rows::{self, Exact, InCodes, Output};
-use super::shared::sum_columns;
+use super::rows;
+pub use super::rows::{Exact, InCodes, Output};
+use super::shared::{store_sums, sum_columns};
 use super::work::Work;
-use super::{SHARED_BYTES as AHEAD, own_elements, store_collected};
+use super::{SUMS, SUMS_BYTES, own_elements, store_collected};
 use crate::abi::mx::Nvfp4Args;
 use crate::gemm::element::Bf16;
 
-/// Dynamic shared memory: that of the other kernels, pieces, and the tile.
-pub const SHARED_BYTES: u32 = FOUND + Found::BYTES;
+/// Dynamic shared memory of a form: what is collected of it, its pieces, and the tile.
+pub const fn shared_bytes<O: Output>() -> u32 {
+    place_of_tile::<O>() + Found::BYTES
+}
 
-/// Where the tile is; the pieces are before it.
-const FOUND: u32 = AHEAD + ahead::SHARED_BYTES;
+/// Where the pieces are, and the columns' sums before them. Of exact numbers nothing is collected.
+const fn place_of_pieces<O: Output>() -> u32 {
+    if O::EXACT { 0 } else { SUMS }
+}
 
-const _: () = assert!(AHEAD.is_multiple_of(ahead::ALIGNMENT));
+/// Where the tile is.
+const fn place_of_tile<O: Output>() -> u32 {
+    place_of_pieces::<O>() + ahead::SHARED_BYTES
+}
+
+const _: () = assert!(SUMS.is_multiple_of(ahead::ALIGNMENT));
+const _: () = assert!(SUMS_BYTES <= ahead::SHARED_BYTES);
 
 /// Block x takes tile x from the end, which was measured last, so that some of it is still in the L2 cache.
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`](super::THREADS) threads with [`SHARED_BYTES`] of dynamic shared memory, as many as
-/// tiles or more; the addresses in `args` are valid for what its fields describe; columns are a multiple of
-/// 16.
+/// Blocks of [`THREADS`](super::THREADS) threads with [`shared_bytes`] of dynamic shared memory, as many as
+/// tiles or more; the addresses in `args` are valid for what its fields describe, and no copy is wanted in
+/// another form than `O`; columns, and rows of columnwise weights, are a multiple of 16.
 #[inline(always)]
-pub unsafe fn run(args: &Nvfp4Args, _args_address: u64) {
+pub unsafe fn run<O: Output>(args: &Nvfp4Args, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above. All threads of a block have one tile, so they meet at
     // every barrier.
     unsafe {
-        let found = Found::new(shared_base() + FOUND);
+        let found = Found::new(shared_base() + place_of_tile::<O>());
         if is_skipped(args.source.skip) {
             return;
         }
@@ -56,14 +69,23 @@ pub unsafe fn run(args: &Nvfp4Args, _args_address: u64) {
             let (tile, source) = found.tile();
             let work = Work::new(args, &tile, source);
             let (band, column) = own_elements();
-            sum_columns::<Bf16>(&work.at::<Bf16>(band, column));
+            let sums = shared_base() + place_of_pieces::<O>();
+            sum_columns::<Bf16>(&work.at::<Bf16>(band, column), sums);
+            block_barrier();
+            store_sums(&work, sums);
+            block_barrier(); // pieces will be where they are
         }
-        // A copy is in codes or in exact numbers, but the kernel makes both.
-        form::<InCodes>(args, found);
-        form::<Exact>(args, found);
-        block_barrier();
-        let (tile, source) = found.tile();
-        store_collected(&Work::new(args, &tile, source));
+        match (opaque(args.transform) != 0, opaque_u64(args.random) != 0) {
+            (false, false) => pieces::<O, false, false>(args, found),
+            (false, true) => pieces::<O, false, true>(args, found),
+            (true, false) => pieces::<O, true, false>(args, found),
+            (true, true) => pieces::<O, true, true>(args, found),
+        }
+        if !O::EXACT {
+            block_barrier();
+            let (tile, source) = found.tile();
+            store_collected(&Work::new(args, &tile, source));
+        }
     }
 }
 
@@ -99,24 +121,7 @@ unsafe fn scaling(amax: u64, group: u32, bound: f32) -> Scaling {
     Scaling::new(f32::from_bits(bits), bound)
 }
 
-/// The copies of one form, if there are any.
-#[inline(always)]
-unsafe fn form<O: Output>(args: &Nvfp4Args, found: Found) {
-    if !O::is_wanted(&anew(&args.rowwise)) && !O::is_wanted(&anew(&args.columnwise)) {
-        return;
-    }
-    // SAFETY: as in `run`.
-    unsafe {
-        match (opaque(args.transform) != 0, opaque_u64(args.random) != 0) {
-            (false, false) => pieces::<O, false, false>(args, found),
-            (false, true) => pieces::<O, false, true>(args, found),
-            (true, false) => pieces::<O, true, false>(args, found),
-            (true, true) => pieces::<O, true, true>(args, found),
-        }
-    }
-}
-
-/// The warp's pieces, one after the other: a loop for each form has fewer registers to keep than one with a
+/// The warp's pieces, one after the other: a loop for each way has fewer registers to keep than one with a
 /// branch.
 #[inline(always)]
 unsafe fn pieces<O: Output, const TRANSFORM: bool, const RANDOM: bool>(
@@ -126,8 +131,10 @@ unsafe fn pieces<O: Output, const TRANSFORM: bool, const RANDOM: bool>(
     // SAFETY: as in `run`.
     unsafe {
         let random = |columnwise| RANDOM.then(|| Random::load(args.random, columnwise));
+        let [of_rows, of_columns] = [random(false), random(true)];
         let (tile, source) = found.tile();
-        let mut pieces = Pieces::new(&tile, source, args.source.columns, shared_base() + AHEAD);
+        let mut pieces =
+            Pieces::new(&tile, source, args.source.columns, shared_base() + place_of_pieces::<O>());
         let mut count = 0;
         while count != ahead::COUNT {
             let piece = pieces.next();
@@ -137,7 +144,7 @@ unsafe fn pieces<O: Output, const TRANSFORM: bool, const RANDOM: bool>(
                 let column = piece.column + rows::column();
                 let work = Work::new(args, &tile, source).at::<Bf16>(piece.band, column);
                 let scaling = &found.row_scaling();
-                rows::piece::<O, RANDOM>(&work, scaling, &random(false), &copy, piece);
+                rows::piece::<O, RANDOM>(&work, scaling, &of_rows, &copy, piece);
             }
             let copy = anew(&args.columnwise);
             if O::is_wanted(&copy) {
@@ -145,7 +152,7 @@ unsafe fn pieces<O: Output, const TRANSFORM: bool, const RANDOM: bool>(
                 let column = piece.column + columns::column();
                 let work = Work::new(args, &tile, source).at::<Bf16>(piece.band, column);
                 let scaling = &found.column_scaling();
-                columns::piece::<O, TRANSFORM, RANDOM>(&work, scaling, &random(true), &copy, piece);
+                columns::piece::<O, TRANSFORM, RANDOM>(&work, scaling, &of_columns, &copy, piece);
             }
             pieces.release();
             count = opaque(count + 1); // a loop: unrolled, it would be four times the code

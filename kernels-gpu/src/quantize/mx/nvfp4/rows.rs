@@ -29,7 +29,7 @@ const LANES: u32 = PIECE / CHUNK;
 const _: () = assert!(WARP / LANES * ROWS == NVFP4_BLOCK);
 
 /// A form of copies, and what is written of rows.
-pub(super) trait Output {
+pub trait Output {
     /// Whether numbers are exact, and have no scales beside them.
     const EXACT: bool;
     /// Words of eight elements.
@@ -55,9 +55,9 @@ pub(super) trait Output {
 }
 
 /// Codes.
-pub(super) struct InCodes;
+pub struct InCodes;
 /// Exact numbers.
-pub(super) struct Exact;
+pub struct Exact;
 
 impl Output for InCodes {
     const EXACT: bool = false;
@@ -163,10 +163,10 @@ pub(super) unsafe fn piece<O: Output, const RANDOM: bool>(
         let columns = u64::from(work.args.source.columns);
         let (number, numbers) = (work.index / u64::from(CHUNK), columns / u64::from(CHUNK));
         let target = to + O::BYTES * number;
+        let two_rows = |i| random.map(|random| random.two_lines(number + numbers * i));
+        let bits = [two_rows(0), two_rows(2)];
         each4(|i| {
-            let block = &blocks[i];
-            let random = random.map(|random| random.block(number + numbers * i as u64));
-            let words = O::of(chunks[i], block, random);
+            let words = O::of(chunks[i], &blocks[i], bits[i / 2].map(|lines| lines[i % 2]));
             let live = to != 0 && (i as u32) < work.left;
             O::store(live, target + O::BYTES * numbers * i as u64, words);
         });

@@ -3,14 +3,16 @@
 
 use ptx_std::hint::opaque;
 use ptx_std::memory::{
-    load_shared_u64, shared_base, store_shared_f32, store_shared_u64, store_u32x2_if,
+    load_shared_f32, load_shared_u64, shared_base, store_f32, store_shared_f32, store_shared_u64,
+    store_u32x2_if,
 };
+use ptx_std::thread::thread_index;
 
 use super::super::source::Source;
 use super::super::tiles::COLUMNS;
 use super::super::unroll::each8;
 use super::work::Work;
-use super::{BANDS, LINE_BYTES, SUMS, THREADS};
+use super::{BANDS, LINE_BYTES, THREADS};
 use crate::abi::mx::NVFP4_BLOCK;
 
 /// Columns whose codes all threads store at once.
@@ -63,9 +65,9 @@ pub(super) unsafe fn store_transposed(work: &Work<'_>, data: u64, thread: u32) {
     });
 }
 
-/// Collects the sums of a thread's columns, of elements that are read for it alone.
+/// Collects the sums of a thread's columns at `place`, of elements that are read for it alone.
 #[inline(always)]
-pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>) {
+pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>, place: u32) {
     let mut sums = [0.0; 8];
     let mut row = 0;
     while row != NVFP4_BLOCK {
@@ -76,7 +78,26 @@ pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>) {
     }
     // SAFETY: the places are this thread's.
     unsafe {
-        let first = shared_base() + SUMS + 4 * (work.band * COLUMNS + work.column);
+        let first = place + 4 * (work.band * COLUMNS + work.column);
         each8(|i| store_shared_f32(first + 4 * i as u32, sums[i]));
+    }
+}
+
+/// Stores the sums of a tile's columns, of which each band has collected its own at `place`, behind a barrier.
+#[inline(always)]
+pub(super) unsafe fn store_sums(work: &Work<'_>, place: u32) {
+    let (args, tile, thread) = (work.args, work.tile, thread_index());
+    let columns = args.source.columns;
+    if tile.column + thread < columns {
+        let mut sum = 0.0;
+        // SAFETY: as in `quantize_tile`.
+        unsafe {
+            for band in 0..BANDS {
+                sum += load_shared_f32(place + 4 * (band * COLUMNS + thread));
+            }
+            let index =
+                u64::from(tile.row_tile) * u64::from(columns) + u64::from(tile.column + thread);
+            store_f32(args.dbias_partial + 4 * index, sum);
+        }
     }
 }

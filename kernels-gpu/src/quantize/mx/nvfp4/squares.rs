@@ -62,7 +62,7 @@ unsafe fn four_rows_of_square<S: Source>(
 ) -> [u32; 4] {
     // SAFETY: as in `quantize_tile`.
     unsafe {
-        let coded = array4(|i| encode(S::values(S::numbers(chunks[i])), block.factor, &None, 0));
+        let coded = array4(|i| encode(S::values(S::numbers(chunks[i])), block.factor, None));
         let words = array4(|i| coded[i].0.signed(coded[i].1));
         let values = |i: usize| exact(coded[i].0, coded[i].1, block.scale);
         let copy = work.rowwise();
