@@ -2,17 +2,18 @@
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::functional::{
-    DequantizeSink, QuantizeArgs, QuantizeOptions, QuantizeSource, dequantize, quantize,
-    requantize, split_quantize,
+    Accumulate, DbiasSink, DequantizeSink, QuantizeArgs, QuantizeOptions, QuantizeSource,
+    dequantize, quantize, requantize, split_quantize,
 };
-use grouped_linear::recipe::{BlockShape, Blocks, Format, Nvfp4Format, ScaleRule};
+use grouped_linear::recipe::{BlockShape, Blocks, Format, Nvfp4Format, ScaleRule, Transform};
 use grouped_linear::{
-    DType, Direction, Form, QuantizedSpec, QuantizedTensor, Result, SourceShape, Splits, Stream,
-    Tensor,
+    DType, Direction, Form, GroupedTensor, QuantizedSpec, QuantizedTensor, RandomState, Result,
+    SourceShape, Splits, Stream, Tensor,
 };
 
 use crate::engines::Test;
 use crate::exact::same;
+use crate::experts::bits;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("conversions: a tensor for each split has the numbers of its group", |engine, stream| {
@@ -21,6 +22,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("conversions: quantized again in the other direction", |engine, stream| {
         again(stream).expect(engine)
     }),
+    ("conversions: copies in different forms", |engine, stream| forms(stream).expect(engine)),
 ];
 
 const SPLITS: [usize; 4] = [33, 0, 128, 10];
@@ -126,6 +128,51 @@ fn again(stream: &Stream) -> Result<()> {
         let (got, want) = (got?, want?);
         same(format!("{format}"), &got, &want);
         assert!(got.iter().any(|&value| value != 0.0), "{format}: nothing was written");
+    }
+    Ok(())
+}
+
+/// Each copy is what it is beside one in its own form, the sums of columns and the random state, too.
+fn forms(stream: &Stream) -> Result<()> {
+    let x = tokens(stream)?;
+    let mixed = Nvfp4Format { transform: Transform::Hadamard, ..Nvfp4Format::LINES };
+    let line = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+    for (format, is_random) in [
+        (line, false),
+        (Format::Nvfp4(Nvfp4Format::LINES), false),
+        (Format::Nvfp4(Nvfp4Format::LINES), true),
+        (Format::Nvfp4(mixed), true),
+    ] {
+        let made = |rowwise, columnwise| -> Result<_> {
+            let source = SourceShape::Tokens { rows: ROWS, features: FEATURES };
+            let (rowwise, columnwise) = (Some(rowwise), Some(columnwise));
+            let spec = QuantizedSpec { groups: SPLITS.len(), source, format, rowwise, columnwise };
+            let mut own = QuantizedTensor::empty(stream, spec)?;
+            let state = RandomState::new(stream, 9)?;
+            let dbias = Tensor::zeros(stream, &[SPLITS.len(), FEATURES], DType::F32)?;
+            let mut db = GroupedTensor::packed(dbias.clone())?;
+            let splits = Splits::host(&SPLITS)?;
+            let args = QuantizeArgs {
+                scale: scale(format),
+                random: is_random.then_some(&state),
+                dbias: Some(DbiasSink { db: &mut db, accumulate: Accumulate::Overwrite }),
+                ..QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits))
+            };
+            quantize(stream, args, &mut own)?;
+            let parts = bits(stream, &own)?;
+            let copies = parts.chunks(parts.len() / 2).map(<[_]>::to_vec).collect::<Vec<_>>();
+            Ok((copies, dbias.to_f32(stream)?, state.read(stream)?))
+        };
+        let alone = [made(Form::Codes, Form::Codes)?, made(Form::Exact, Form::Exact)?];
+        for (first, second) in [(0, 1), (1, 0)] {
+            let form = |index: usize| [Form::Codes, Form::Exact][index];
+            let (copies, dbias, state) = made(form(first), form(second))?;
+            let what = format!("{format}, random: {is_random}, rowwise in {:?}", form(first));
+            assert!(copies[0] == alone[first].0[0], "{what}: rowwise");
+            assert!(copies[1] == alone[second].0[1], "{what}: columnwise");
+            same(what.clone(), &dbias, &alone[0].1);
+            assert_eq!(state, alone[0].2, "{what}");
+        }
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ fn apart(
 }
 
 /// The bytes of every part.
-fn bits(stream: &Stream, tensor: &QuantizedTensor) -> Result<Vec<Vec<u32>>> {
+pub(crate) fn bits(stream: &Stream, tensor: &QuantizedTensor) -> Result<Vec<Vec<u32>>> {
     let copies = tensor.directions().filter_map(|direction| tensor.copy(direction));
     let parts = copies.flat_map(|QuantizedCopy { data, scale_inv, amax }| {
         [Some(data), Some(scale_inv), amax.as_ref()]

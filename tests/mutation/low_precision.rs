@@ -468,11 +468,12 @@ fn lines(forms: &[Form]) -> Vec<QuantizeCase> {
     all.push(QuantizeCase { format: Format::Nvfp4(lines), ..random });
     // Each form has a kernel of its own.
     let own = plain(Format::Nvfp4(lines));
+    let exact = QuantizeCase { form: Form::Exact, ..own };
+    all.push(QuantizeCase { source: Tokens(AllEmpty, 5), ..own });
+    all.push(QuantizeCase { source: MANY_KINDS, columns: 704, ..own });
+    all.push(QuantizeCase { source: MANY_GROUPS, columns: 32, ..exact });
     for form in [Form::Codes, Form::Exact] {
         all.push(QuantizeCase { flag: Some(1), form, ..random });
-        all.push(QuantizeCase { source: Tokens(AllEmpty, 5), form, ..own });
-        all.push(QuantizeCase { source: MANY_GROUPS, columns: 32, form, ..own });
-        all.push(QuantizeCase { source: MANY_KINDS, columns: 704, form, ..own });
         // Sums of columns of rows behind which the memory ends.
         let (source, dbias) = (Tokens(Listed(&[33]), 0), Some((F32, Accumulate::Overwrite)));
         all.push(QuantizeCase { source, columns: 16, dbias, form, ..own });
@@ -519,7 +520,7 @@ fn rows() -> Vec<QuantizeCase> {
 }
 
 /// Lines that choose between 6 and 4, rows with scales of their own, and what `lines` has, but for
-/// BF16, which has a kernel of its own for that.
+/// BF16, which has kernels of its own for that.
 fn general(input: DType) -> Vec<QuantizeCase> {
     let format = |bound| Format::Nvfp4(Nvfp4Format { bound, ..Nvfp4Format::LINES });
     let (full, reduced) = (format(ScaleBound::Full), format(ScaleBound::Reduced));

@@ -100,7 +100,7 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
         for row in 0..written {
             for column in 0..columns {
                 let at = (first + row) * columns + column;
-                let index = shape.place(direction, group, row, column).index;
+                let index = shape.code(direction, group, row, column);
                 // Padding is no value of the reference where the transform makes none.
                 let (value, scaled) = match row < live {
                     true => (exact_values[index], Restored::To(restored[index])),
@@ -236,8 +236,9 @@ fn check_on(architecture: Arch, case: &Case) {
     }
 }
 
-/// Lines of BF16 have a kernel for each form; one of three cases asks for both forms at once, which the
-/// general kernel makes.
+/// Lines of BF16 have a kernel for each form; one of seven cases asks for both forms at once, which the
+/// general kernel makes: seven, as five, has no divisor in common with the numbers of recipes, types and
+/// orders.
 fn launches(case: &Case, args: Nvfp4Args, kind: ElementType) -> Vec<Nvfp4Args> {
     let of_form = |exact: bool| {
         let copy = |copy: MxCopy| match exact {
@@ -249,7 +250,7 @@ fn launches(case: &Case, args: Nvfp4Args, kind: ElementType) -> Vec<Nvfp4Args> {
     };
     let [in_codes, exact] = [false, true].map(of_form);
     match exact.way(kind) {
-        Nvfp4Way::ExactLines if !case.seed.is_multiple_of(3) => vec![in_codes, exact],
+        Nvfp4Way::ExactLines if !case.seed.is_multiple_of(7) => vec![in_codes, exact],
         _ => vec![args],
     }
 }

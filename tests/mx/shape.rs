@@ -94,22 +94,37 @@ impl Shape {
         }
     }
 
-    /// Where the code of a group's element is.
+    /// Where the code of a group's element is, in the order of memory.
+    pub fn code(&self, direction: Direction, group: usize, row: usize, column: usize) -> usize {
+        let [before, line, pitch, offset] = self.position(direction, group, row, column);
+        (before + line) * pitch + offset
+    }
+
+    /// The same for random numbers.
     pub fn place(&self, direction: Direction, group: usize, row: usize, column: usize) -> Place {
+        let [before, line, pitch, offset] = self.position(direction, group, row, column);
+        Place::new(before, line, pitch, offset)
+    }
+
+    /// Lines before those of a group, the line of an element among them, elements of a line, and of that line
+    /// those before the element.
+    fn position(
+        &self,
+        direction: Direction,
+        group: usize,
+        row: usize,
+        column: usize,
+    ) -> [usize; 4] {
         let (columns, pitch) = (self.columns(), self.layout().transposed_pitch());
         let before = self.group_rows().into_iter().take(group);
-        let index = match direction {
-            Direction::Rowwise => {
-                let index = (before.sum::<usize>() + row) * columns + column;
-                return Place { index, line: row, pitch: columns };
-            }
+        match direction {
+            Direction::Rowwise => [before.sum(), row, columns, column],
             Direction::Columnwise if self.is_tokens() => {
                 let padded = before.map(|rows| rows.next_multiple_of(128)).sum::<usize>();
-                column * pitch + padded + row
+                [0, column, pitch, padded + row]
             }
-            Direction::Columnwise => (group * columns + column) * pitch + row,
-        };
-        Place { index, line: column, pitch }
+            Direction::Columnwise => [group * columns, column, pitch, row],
+        }
     }
 
     /// Tiles of 128 × 128.

@@ -214,15 +214,15 @@ impl QuantizeProblem {
             Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
             Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
             Format::Nvfp4(format) => {
-                // Numbers stand for the addresses that there will be.
-                let copy = |direction| match self.destination.form(direction) {
-                    None => MxCopy::default(),
+                // The kernel of the first copy. One of lines in another form has a launch of its own, with as
+                // many blocks. A number stands for the address that there will be.
+                let first = self.destination.directions().next();
+                let rowwise = match first.and_then(|direction| self.destination.form(direction)) {
                     Some(Form::Exact) => MxCopy { exact: 1, ..MxCopy::default() },
-                    Some(Form::Codes | Form::Swizzled) => MxCopy { data: 1, ..MxCopy::default() },
+                    _ => MxCopy { data: 1, ..MxCopy::default() },
                 };
                 let args = Nvfp4Args {
-                    rowwise: copy(Direction::Rowwise),
-                    columnwise: copy(Direction::Columnwise),
+                    rowwise,
                     square: u32::from(format.blocks == BlockShape::Square),
                     row_scaled: u32::from(format.scope == Scope::Row),
                     target: self.nvfp4_target() as u32,

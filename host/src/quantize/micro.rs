@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::gemm::element;
 use crate::launch::{Launches, mismatch};
 use crate::plan::{
-    DequantizeOperands, GroupedOperand, LaunchPlan, Plan, Problem, QuantizeOperands,
-    QuantizeProblem, SwizzleOperands,
+    DequantizeOperands, GroupedOperand, KernelRole, LaunchPlan, Plan, PlannedKernel, Problem,
+    QuantizeOperands, QuantizeProblem, SwizzleOperands,
 };
 use crate::recipe::{BlockShape, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{Direction, Form, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
@@ -83,7 +83,9 @@ pub(crate) fn prepare(
             if let Some(kernel) = &launch.kernel {
                 let element = problem.element()?;
                 for args in nvfp4_launches(args, element) {
-                    launches.push(kernel.row()?, kernel.grid, bytes_of(&args))?;
+                    let role = KernelRole::QuantizeNvfp4(args.way(element), element);
+                    let row = PlannedKernel { role, ..*kernel }.row()?;
+                    launches.push(row, kernel.grid, bytes_of(&args))?;
                 }
             }
         }
@@ -91,9 +93,9 @@ pub(crate) fn prepare(
     push_dbias(problem, launch, operands, scratch, launches)
 }
 
-/// Where one kernel has every way of lines, both copies are made one after the other: measured on an H200,
-/// one launch takes 1.1 (codes) to 1.7 times (exact numbers) as long as two, since it is bound by
-/// instructions and not by memory.
+/// Copies of lines in different forms are made one after the other, by the kernel of each form. So are both
+/// copies where one kernel has every way of lines: measured on an H200, one launch of that takes 1.1 (codes) to
+/// 1.7 times (exact numbers) as long as two, since it is bound by instructions and not by memory.
 fn nvfp4_launches(args: Nvfp4Args, element: ElementType) -> impl Iterator<Item = Nvfp4Args> {
     let both = args.rowwise.is_wanted() && args.columnwise.is_wanted();
     let (first, second) = match both && args.way(element) == Nvfp4Way::General {

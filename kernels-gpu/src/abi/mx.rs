@@ -148,13 +148,13 @@ impl MxCopy {
     /// Whether any part of it is wanted.
     #[inline(always)]
     pub const fn is_wanted(&self) -> bool {
-        self.is_in_codes() || self.exact != 0
+        self.data != 0 || self.scales != 0 || self.exact != 0
     }
 
     /// Whether codes, or scales of theirs, are wanted.
     #[inline(always)]
     pub const fn is_in_codes(&self) -> bool {
-        self.data != 0 || self.scales != 0
+        self.data | self.scales != 0
     }
 }
 
@@ -318,7 +318,7 @@ pub enum Nvfp4Way {
     Lines = 0,
     /// Blocks that are squares, both copies.
     Squares = 1,
-    /// Blocks that are lines, with all that can be asked for; slower.
+    /// Blocks that are lines, with all that can be asked for, both forms at once, too; slower.
     General = 2,
     /// As `Lines`, in exact numbers.
     ExactLines = 3,
@@ -358,11 +358,12 @@ pub struct Nvfp4Args {
     /// scaled, after the transform if there is one; not read of squares.
     pub columnwise_amax: u64,
     /// Device address of `u64[2]`, seed and offset; 0: round to nearest even. Else round at random:
-    /// eight neighbours and those beside them on the next line, the first of which has an even number
-    /// in its group, use the block Philox4x32-7(key seed; counter `index / 8`, 64 bits, of the first
-    /// line's, in the order of the copy's data, then the offset, 63 bits, then one bit that is set for
-    /// the columnwise copy). The first line has the first two words; element `i` of a word's four uses
-    /// its lowest 16 bits after a rotation by `8 · i` to the right.
+    /// lines are paired, 0 with 1, 2 with 3, counted within a group. Eight neighbours of an even line
+    /// and the eight beside them on the odd one share the block Philox4x32-7(key seed; counter
+    /// `index / 8`, 64 bits, with the index of the even line's in the order of the copy's data, then the
+    /// offset, 63 bits, then one bit that is set for the columnwise copy). The even line has the first
+    /// two words; element `i` of a word's four uses its lowest 16 bits after a rotation by `8 · i` to
+    /// the right.
     pub random: u64,
     /// Device address of `f32[row tiles, columns]`, the columns' sums over the rows of a tile, for
     /// `dbias_reduce`; 0: not wanted.

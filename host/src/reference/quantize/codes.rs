@@ -1,6 +1,6 @@
 //! Values to codes.
 
-use crate::numerics::philox::{ELEMENTS_PER_BLOCK, Place, StochasticBits};
+use crate::numerics::philox::{ELEMENTS_OF_LINE, Place, StochasticBits};
 use crate::numerics::{E2m1, E4m3, E5m2, Float8, Float8Format};
 
 /// How many codes share a byte.
@@ -85,9 +85,9 @@ impl Encode for EncodeStochastic {
     const PACKING: Packing = Packing::Nibble;
 
     fn encode(&self, values: &[f32], factor: f32, first: Place, codes: &mut [u8]) {
-        let eights = codes.chunks_mut(ELEMENTS_PER_BLOCK).zip(values.chunks(ELEMENTS_PER_BLOCK));
+        let eights = codes.chunks_mut(ELEMENTS_OF_LINE).zip(values.chunks(ELEMENTS_OF_LINE));
         for (number, (codes, values)) in eights.enumerate() {
-            let place = Place { index: first.index + number * ELEMENTS_PER_BLOCK, ..first };
+            let place = first.ahead(number * ELEMENTS_OF_LINE);
             for ((code, value), bits) in codes.iter_mut().zip(values).zip(self.0.neighbours(place))
             {
                 *code = E2m1::from_f32_stochastic(value * factor, bits).0;

@@ -8,6 +8,7 @@ mod limits;
 use half::bf16;
 
 use super::{Direction, Layout};
+use crate::numerics::philox::Place;
 use crate::numerics::scale::{Fp8ScaleRule, ScaleKind};
 
 /// Rows of groups, rows of the buffer, and where the first group begins.
@@ -160,9 +161,15 @@ impl Source {
         }
     }
 
-    /// Elements of a line of a transposed copy.
-    fn pitch(&self) -> usize {
-        self.weights.unwrap_or(self.padded_rows)
+    /// The same for random numbers.
+    fn transposed_place(&self, index: usize, row: usize, column: usize) -> Place {
+        match self.weights {
+            None => {
+                let row = self.groups[index].padded_first + row;
+                Place::new(0, column, self.padded_rows, row)
+            }
+            Some(rows) => Place::new(index * self.columns, column, rows, row),
+        }
     }
 
     /// The length of a group's part of a line of a transposed copy.

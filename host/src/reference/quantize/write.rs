@@ -59,8 +59,8 @@ pub(super) fn rows<E: Encode>(
             let blocks = values[row * columns..][..columns].chunks(block);
             let blocks = blocks.zip(codes.chunks_mut(block)).zip(row_factors).enumerate();
             for (column_block, ((values, codes), factor)) in blocks {
-                let index = row * columns + column_block * block;
-                encoder.encode(values, *factor, Place { index, line, pitch: columns }, codes);
+                let place = Place::new(row - line, line, columns, column_block * block);
+                encoder.encode(values, *factor, place, codes);
             }
             E::PACKING.store(codes, data);
         },
@@ -144,8 +144,7 @@ impl Lines<'_> {
                         let run = start..live.min(start + step);
                         let factors = self.factors.row(self.first_group + index, first_row + start);
                         let factor = factors[column / self.factors.size.columns];
-                        let index = (self.first_line + column) * self.pitch + place + start;
-                        let first = Place { index, line: column, pitch: self.pitch };
+                        let first = Place::new(self.first_line, column, self.pitch, place + start);
                         encoder.encode(&values[run.clone()], factor, first, &mut codes[run]);
                     }
                     E::PACKING.store(&codes[..length], &mut data[bytes.clone()]);

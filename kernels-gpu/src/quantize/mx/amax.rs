@@ -106,7 +106,8 @@ fn round_to_bf16(value: f32) -> f32 {
     bf16x2_to_f32(f32_to_bf16x2(value, value))[0]
 }
 
-/// The largest of each number over the block, in every thread; at least 0. Called once.
+/// The largest of each number over the block, in every thread; at least 0. At most once in a block: nothing
+/// keeps a second call from overwriting what slow warps have yet to read.
 ///
 /// No thread has anything to do that others have not, beside the barriers: the compiler may merge a
 /// condition before one with the same after it, and take the barrier along.

@@ -23,7 +23,7 @@ use ptx_std::convert_small::{
     abs, max_bf16x2, min_bf16x2, multiply_bf16x2, permute_bytes, subtract_bf16x2,
 };
 
-use super::philox::HalfWord;
+use super::philox::RandomBits;
 use super::unroll::{array4, array8};
 
 /// The number from which on the steps of E2M1 up to 4 are those of binary32: twice below the one whose
@@ -254,7 +254,7 @@ impl Dithered {
     /// zero where the part of the way from the nearer one to the magnitude is 1 or more together with
     /// `(r + ½) / 2¹⁶`; 6 for what is beyond, and for NaN.
     #[inline(always)]
-    pub fn new(numbers: [f32; 2], random: [HalfWord; 2]) -> Self {
+    pub fn new(numbers: [f32; 2], random: [RandomBits; 2]) -> Self {
         let upper = permute_bytes(numbers[0].to_bits(), numbers[1].to_bits(), 0x7632);
         let binades = max_bf16x2(upper & INFINITIES, ONES);
         // The sum stays within the binade, so it is rounded once, to 2⁻¹⁶ of a step: that adds the half,
@@ -295,7 +295,7 @@ const SUMS_OF_SIX: u32 = 0x4083_4083;
 /// The codes of the magnitudes of eight numbers, as [`Codes::nearest`] or, if there are random bits,
 /// [`Dithered::new`] makes them.
 #[inline(always)]
-pub fn codes(numbers: [f32; 8], random: Option<[HalfWord; 8]>) -> Codes {
+pub fn codes(numbers: [f32; 8], random: Option<[RandomBits; 8]>) -> Codes {
     match random {
         None => Codes::nearest(numbers),
         Some(random) => Codes::dithered(dithered(numbers, random)),
@@ -304,7 +304,7 @@ pub fn codes(numbers: [f32; 8], random: Option<[HalfWord; 8]>) -> Codes {
 
 /// Eight numbers, rounded at random.
 #[inline(always)]
-pub fn dithered(numbers: [f32; 8], random: [HalfWord; 8]) -> [Dithered; 4] {
+pub fn dithered(numbers: [f32; 8], random: [RandomBits; 8]) -> [Dithered; 4] {
     let pair = |i| [2 * i, 2 * i + 1];
     array4(|i| Dithered::new(pair(i).map(|i| numbers[i]), pair(i).map(|i| random[i])))
 }

@@ -2,8 +2,8 @@
 //!
 //! # Tiles
 //!
-//! The tiles of all groups, 128 × 128, are numbered along the columns first. A block takes one, or, of
-//! NVFP4 but for its lines and squares, walks over several. A tile's rows end with its group: rows past it
+//! The tiles of all groups, 128 × 128, are numbered along the columns first. A block takes one, or, in
+//! NVFP4's general kernels, walks over several. A tile's rows end with its group: rows past it
 //! are not read and count as zeros, so what is padded comes out as zeros by itself. A thread keeps its
 //! elements in registers from the read of the source to the last store: nothing but scales, and the
 //! codes of transposed copies, goes through shared memory.
@@ -19,8 +19,8 @@
 //!
 //! Memory hands about 17 bytes a cycle to a multiprocessor of an H200 (4 TB/s at 1.75 GHz), about
 //! 1500 cycles after they were asked for: 25 KiB must be in flight. A tile of BF16 is 32 KiB, of which
-//! three blocks of MXFP8 (80 registers) load all at once, and five of NVFP4's lines (96) a quarter each
-//! while they compute the one before.
+//! three blocks of MXFP8 (80 registers) load all at once, and seven of NVFP4's lines in codes (72) or five of
+//! those of exact numbers (96) a quarter each while they compute the one before.
 //!
 //! What they may compute at that rate for each element, in instructions, of which 128 go a cycle,
 //! half as many integers, minima, conversions and moves of bytes:

@@ -54,19 +54,19 @@ impl Random {
         Self { key: [seed as u32, (seed >> 32) as u32], upper: [offset as u32, upper] }
     }
 
-    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, which are on a line with an even number
-    /// in its matrix, and of those beside them on the next line.
+    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, which are on an even line of their group,
+    /// and of those beside them on the odd one.
     #[inline(always)]
-    pub fn two_lines(&self, block: u64) -> [[HalfWord; 8]; 2] {
+    pub fn two_lines(&self, block: u64) -> [[RandomBits; 8]; 2] {
         let [a, b, c, d] = self.words(block);
-        [half_words([a, b]), half_words([c, d])]
+        [of_line([a, b]), of_line([c, d])]
     }
 
-    /// The same of one of both lines.
+    /// The same of line `line`, which is one of the two.
     #[inline(always)]
-    pub fn one_line(&self, block: u64, is_next: bool) -> [HalfWord; 8] {
+    pub fn one_line(&self, block: u64, line: u32) -> [RandomBits; 8] {
         let [a, b, c, d] = self.words(block);
-        half_words(if is_next { [c, d] } else { [a, b] })
+        of_line(if line.is_multiple_of(2) { [a, b] } else { [c, d] })
     }
 
     #[inline(always)]
@@ -76,21 +76,21 @@ impl Random {
     }
 }
 
-/// The bits of eight neighbours: four have a word.
+/// The bits of eight neighbours: four share a word.
 #[inline(always)]
-fn half_words(words: [u32; 2]) -> [HalfWord; 8] {
-    array8(|i| HalfWord { word: words[i / 4], first: i % 4 })
+fn of_line(words: [u32; 2]) -> [RandomBits; 8] {
+    array8(|i| RandomBits { word: words[i / 4], first: i % 4 })
 }
 
 /// Sixteen random bits: two neighbouring bytes of a word, whose last byte and first one are neighbours, too.
 #[derive(Clone, Copy)]
-pub struct HalfWord {
+pub struct RandomBits {
     word: u32,
     /// Which byte is the lower one; known to the compiler.
     first: usize,
 }
 
-impl HalfWord {
+impl RandomBits {
     /// A word of them, and of half-word `half` of `above` over them.
     #[inline(always)]
     pub fn below(self, above: u32, half: usize) -> u32 {

@@ -3,7 +3,7 @@
 use super::float8::swizzled;
 use super::*;
 use crate::numerics::hadamard::transform_bf16;
-use crate::numerics::philox::{Place, StochasticBits};
+use crate::numerics::philox::StochasticBits;
 use crate::numerics::scale::{ScaleBound, TensorScale};
 use crate::numerics::{E2m1, E4m3};
 use crate::reference::quantize::nvfp4::{
@@ -83,12 +83,11 @@ fn want(source: &Source, recipe: &Recipe, direction: Direction) -> Want {
                 let code = match recipe.rounding {
                     Rounding::Nearest => E2m1::from_f32(value),
                     Rounding::Stochastic { seed, offset } => {
-                        let (line, pitch) = match direction {
-                            Direction::Rowwise => (row, columns),
-                            Direction::Columnwise => (column, source.pitch()),
-                        };
                         let bits = StochasticBits { seed, offset, direction };
-                        let bits = bits.element(Place { index: place, line, pitch });
+                        let bits = bits.element(match direction {
+                            Direction::Rowwise => Place::new(group.first, row, columns, column),
+                            Direction::Columnwise => source.transposed_place(index, row, column),
+                        });
                         E2m1::from_f32_stochastic(value, bits)
                     }
                 };

@@ -5,7 +5,7 @@ use ptx_std::hint::{opaque, opaque_u64};
 
 use super::super::e2m1::{Codes, Signs, dithered, numbers, pair_numbers};
 use super::super::hadamard::{largest_of_pairs, transform};
-use super::super::philox::{HalfWord, Random};
+use super::super::philox::{Random, RandomBits};
 use super::super::scaling::{Scaling, round};
 use super::super::source::{CHUNK, largest};
 use super::super::unroll::{array4, array8, array16};
@@ -55,7 +55,7 @@ pub(super) unsafe fn random(work: &Work<'_>, columnwise: bool) -> Option<Random>
 pub(super) fn encode(
     values: [f32; 8],
     factor: f32,
-    random: Option<[HalfWord; 8]>,
+    random: Option<[RandomBits; 8]>,
 ) -> (Codes, Signs) {
     let codes = match random {
         Some(random) => Codes::dithered(dithered(values.map(|v| v * factor), random)),
@@ -88,8 +88,7 @@ pub(super) fn encode_column(
     random: &Option<Random>,
 ) -> [u32; 2] {
     let number = work.transposed_index(column / 2 * 2) / u64::from(CHUNK);
-    let bits =
-        |half| random.map(|random| random.one_line(number + half, !column.is_multiple_of(2)));
+    let bits = |half| random.map(|random| random.one_line(number + half, column));
     let low = encode(first, block.factor, bits(0));
     let high = encode(second, block.factor, bits(1));
     [low.0.signed(low.1), high.0.signed(high.1)]

@@ -47,7 +47,7 @@ pub unsafe fn rows<S: Source>(work: &Work<'_>) {
                 collector.put(i, block.code);
             }
             let number = work.index_of_row(i / 2 * 2) / u64::from(CHUNK);
-            let bits = random.map(|random| random.one_line(number, !i.is_multiple_of(2)));
+            let bits = random.map(|random| random.one_line(number, i));
             let values = S::values(S::numbers(chunk));
             let (codes, signs) = encode(values, block.factor, bits);
             let copy = work.rowwise();

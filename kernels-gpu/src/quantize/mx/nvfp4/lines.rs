@@ -29,7 +29,7 @@ pub const fn shared_bytes<O: Output>() -> u32 {
     place_of_tile::<O>() + Found::BYTES
 }
 
-/// Where the pieces are, and the columns' sums before them. Of exact numbers nothing is collected.
+/// Where the pieces are and, until they come, the columns' sums. Of exact numbers nothing is collected.
 const fn place_of_pieces<O: Output>() -> u32 {
     if O::EXACT { 0 } else { SUMS }
 }
@@ -73,7 +73,7 @@ pub unsafe fn run<O: Output>(args: &Nvfp4Args, _args_address: u64) {
             sum_columns::<Bf16>(&work.at::<Bf16>(band, column), sums);
             block_barrier();
             store_sums(&work, sums);
-            block_barrier(); // pieces will be where they are
+            block_barrier(); // pieces overwrite the sums
         }
         match (opaque(args.transform) != 0, opaque_u64(args.random) != 0) {
             (false, false) => pieces::<O, false, false>(args, found),

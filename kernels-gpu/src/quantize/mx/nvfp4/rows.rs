@@ -9,7 +9,7 @@ use ptx_std::thread::{WARP, ballot, lane_index, shuffle_xor};
 use super::super::e2m1::{
     Dithered, SIGNS, Signs, codes, dithered, limited, nearest_value, pair_numbers,
 };
-use super::super::philox::{HalfWord, Random};
+use super::super::philox::{Random, RandomBits};
 use super::super::scaling::Scaling;
 use super::super::source::{CHUNK, MAGNITUDES, Source};
 use super::super::unroll::{array4, each4};
@@ -44,7 +44,7 @@ pub trait Output {
     fn address(copy: &MxCopy) -> u64;
 
     /// Eight elements of a row; none is NaN, and where nothing is random, none beyond the block's limit.
-    fn of(words: [u32; 4], block: &BlockScale, random: Option<[HalfWord; 8]>) -> Self::Words;
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[RandomBits; 8]>) -> Self::Words;
 
     /// Stores them, if `condition` holds.
     ///
@@ -65,7 +65,7 @@ impl Output for InCodes {
 
     #[inline(always)]
     fn is_wanted(copy: &MxCopy) -> bool {
-        copy.data | copy.scales != 0
+        copy.is_in_codes()
     }
 
     #[inline(always)]
@@ -74,7 +74,7 @@ impl Output for InCodes {
     }
 
     #[inline(always)]
-    fn of(words: [u32; 4], block: &BlockScale, random: Option<[HalfWord; 8]>) -> u32 {
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[RandomBits; 8]>) -> u32 {
         codes(scaled(words, block), random).signed(Signs::of_pairs(words))
     }
 
@@ -100,7 +100,7 @@ impl Output for Exact {
     }
 
     #[inline(always)]
-    fn of(words: [u32; 4], block: &BlockScale, random: Option<[HalfWord; 8]>) -> [u32; 4] {
+    fn of(words: [u32; 4], block: &BlockScale, random: Option<[RandomBits; 8]>) -> [u32; 4] {
         let numbers = scaled(words, block);
         let (values, scale) = match random {
             None => {

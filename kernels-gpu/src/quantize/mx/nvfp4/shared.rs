@@ -83,7 +83,8 @@ pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>, place: u32) {
     }
 }
 
-/// Stores the sums of a tile's columns, of which each band has collected its own at `place`, behind a barrier.
+/// Stores the sums of a tile's columns, of which each band has collected its own at `place`; a barrier is
+/// between.
 #[inline(always)]
 pub(super) unsafe fn store_sums(work: &Work<'_>, place: u32) {
     let (args, tile, thread) = (work.args, work.tile, thread_index());
