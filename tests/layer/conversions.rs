@@ -7,8 +7,8 @@ use grouped_linear::functional::{
 };
 use grouped_linear::recipe::{BlockShape, Blocks, Format, Nvfp4Format, ScaleRule, Transform};
 use grouped_linear::{
-    DType, Direction, Form, GroupedTensor, QuantizedSpec, QuantizedTensor, RandomState, Result,
-    SourceShape, Splits, Stream, Tensor,
+    CopySpec, DType, Direction, Form, GroupedTensor, QuantizedCopy, QuantizedSpec, QuantizedTensor,
+    RandomState, Result, SourceShape, Splits, Stream, Tensor, TensorSpec,
 };
 
 use crate::engines::Test;
@@ -147,7 +147,20 @@ fn forms(stream: &Stream) -> Result<()> {
             let source = SourceShape::Tokens { rows: ROWS, features: FEATURES };
             let (rowwise, columnwise) = (Some(rowwise), Some(columnwise));
             let spec = QuantizedSpec { groups: SPLITS.len(), source, format, rowwise, columnwise };
-            let mut own = QuantizedTensor::empty(stream, spec)?;
+            // What nobody writes is the same everywhere.
+            let zeros = |spec: TensorSpec| Tensor::zeros(stream, &spec.shape, spec.dtype);
+            let copy = |direction| -> Result<_> {
+                let CopySpec { data, scale_inv, amax } = spec.copy(direction);
+                let (data, scale_inv) = (zeros(data)?, zeros(scale_inv)?);
+                Ok(QuantizedCopy { data, scale_inv, amax: amax.map(zeros).transpose()? })
+            };
+            let rowwise = copy(Direction::Rowwise)?;
+            let mut columnwise = copy(Direction::Columnwise)?;
+            if format != Format::Nvfp4(mixed) {
+                columnwise.amax.clone_from(&rowwise.amax);
+            }
+            let [rowwise, columnwise] = [Some(rowwise), Some(columnwise)];
+            let mut own = QuantizedTensor::from_copies(stream, spec, rowwise, columnwise)?;
             let state = RandomState::new(stream, 9)?;
             let dbias = Tensor::zeros(stream, &[SPLITS.len(), FEATURES], DType::F32)?;
             let mut db = GroupedTensor::packed(dbias.clone())?;
@@ -164,6 +177,9 @@ fn forms(stream: &Stream) -> Result<()> {
             Ok((copies, dbias.to_f32(stream)?, state.read(stream)?))
         };
         let alone = [made(Form::Codes, Form::Codes)?, made(Form::Exact, Form::Exact)?];
+        for copy in alone.iter().flat_map(|(copies, ..)| copies) {
+            assert!(copy[0].iter().any(|&bits| bits != 0), "{format}: nothing was written");
+        }
         for (first, second) in [(0, 1), (1, 0)] {
             let form = |index: usize| [Form::Codes, Form::Exact][index];
             let (copies, dbias, state) = made(form(first), form(second))?;

@@ -33,15 +33,15 @@
 //! | NVFP4, both | 3.1 | 29 |
 //! | NVFP4, both with exact copies | 7.1 | 66 |
 //!
-//! They take about 10 and 18 for MXFP8. NVFP4's lines execute, by counters (s01 on an H200, 2026-11-28),
+//! They take about 10 and 18 for MXFP8. NVFP4's lines execute, by counters (s01 on an H200, 2026-11-29),
 //! what finds the tile and stores what was collected included:
 //!
 //! | | rowwise | columnwise | transformed | both | both, transformed |
 //! | --- | --- | --- | --- | --- | --- |
-//! | codes | 15.4 | 14.3 | 20.5 | 26.4 | 32.6 |
-//! | exact numbers | 14.4 | 15.2 | 21.3 | 26.7 | 32.8 |
-//! | codes, rounded at random | 21.8 | | 29.4 | | 47.6 |
-//! | exact numbers, rounded at random | 19.6 | | 28.7 | | 45.2 |
+//! | codes | 15.5 | 14.4 | 20.4 | 26.5 | 32.5 |
+//! | exact numbers | 14.2 | 14.6 | 21.0 | 26.2 | 32.5 |
+//! | codes, rounded at random | 19.4 | | 26.3 | | 42.1 |
+//! | exact numbers, rounded at random | 17.0 | | 24.7 | | 38.7 |
 //!
 //! Hence the shortcuts of [`e2m1`] and of [`scaling`], and packed maxima in [`source`]. Rounded to nearest, one
 //! copy is bound by its two reads; transformed and rounded at random it is bound by instructions, too
