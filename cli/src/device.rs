@@ -30,7 +30,9 @@ impl DeviceChoice {
     pub fn open(self) -> Result<Device> {
         match self {
             Self::Cpu => Ok(Device::cpu()),
-            Self::Cuda => Device::cuda(0).context("--device cuda cannot be used"),
+            Self::Cuda => {
+                Device::cuda(0).context("--device cuda cannot be used (--device cpu needs no GPU)")
+            }
             Self::Auto => Ok(Device::best_available()),
             Self::EmulatedSm90a => {
                 Device::emulated(Arch::Sm90a).context("--device emulated:sm_90a cannot be used")
