@@ -79,8 +79,8 @@ impl StochasticBits {
         bits
     }
 
-    /// The bits of eight neighbours, the first of which is a multiple of eight elements behind the begin of
-    /// its line.
+    /// The bits of eight neighbours, of which the first has a multiple of eight elements before it on its
+    /// line.
     pub const fn neighbours(&self, first: Place) -> [u16; ELEMENTS_OF_LINE] {
         let block = (first.pair + first.offset) / ELEMENTS_OF_LINE;
         self.block(block as u64)[first.is_odd as usize]
@@ -104,14 +104,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// Behind `offset` elements of line `line` of a group, a row, or, columnwise, a column; `before` lines are
-    /// before the group's, and all have `pitch` elements, a multiple of 8.
+    /// Line `line` of its group (rowwise a row, columnwise a column), and on that `offset`. The copy has
+    /// `before` lines before the group's first, each of `pitch` elements, a multiple of 8. Groups of
+    /// tokens share the lines of a columnwise copy: there `before` is 0, and `offset` counts what the
+    /// groups before have on the line.
     pub const fn new(before: usize, line: usize, pitch: usize, offset: usize) -> Self {
         let is_odd = line % LINES_OF_BLOCK == 1;
         Self { pair: (before + line - is_odd as usize) * pitch, is_odd, offset }
     }
 
-    /// So many elements further along the line.
+    /// The place so many elements further along the line.
     pub const fn ahead(self, elements: usize) -> Self {
         Self { offset: self.offset + elements, ..self }
     }
