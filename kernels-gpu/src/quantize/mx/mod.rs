@@ -2,11 +2,12 @@
 //!
 //! # Tiles
 //!
-//! The tiles of all groups, 128 × 128, are numbered along the columns first. A block takes one, or, in
-//! NVFP4's general kernels, walks over several. A tile's rows end with its group: rows past it
-//! are not read and count as zeros, so what is padded comes out as zeros by itself. A thread keeps its
-//! elements in registers from the read of the source to the last store: nothing but scales, and the
-//! codes of transposed copies, goes through shared memory.
+//! The tiles of all groups, 128 × 128, are numbered along the columns first. A block measures or
+//! quantizes one; those of NVFP4's general kernels walk over several, and so do those that restore, or
+//! reorder scales. A tile's rows end with its group: rows past it are not read and count as zeros, so what
+//! is padded comes out as zeros by itself. A thread keeps its elements in registers from the read of the
+//! source to the last store, but for NVFP4's lines, whose pieces wait in shared memory: else nothing but
+//! scales, sums of columns, and the codes of transposed copies, goes through it.
 //!
 //! | | threads | elements of a thread | at a time | rows that a warp loads at once |
 //! | --- | --- | --- | --- | --- |

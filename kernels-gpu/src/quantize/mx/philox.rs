@@ -54,8 +54,8 @@ impl Random {
         Self { key: [seed as u32, (seed >> 32) as u32], upper: [offset as u32, upper] }
     }
 
-    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, which are on an even line of their group,
-    /// and of those beside them on the odd one.
+    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, which are on an even line of their
+    /// group, and of those beside them on the odd one.
     #[inline(always)]
     pub fn two_lines(&self, block: u64) -> [[RandomBits; 8]; 2] {
         let [a, b, c, d] = self.words(block);

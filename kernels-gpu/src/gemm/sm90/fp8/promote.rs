@@ -10,9 +10,9 @@
 //! flight while it adds; the other warpgroup's fill the tensor core meanwhile. What a tile is stored from
 //! stays in the registers of its sums, and leaves behind the first products of the next one, unless that has
 //! factors, 64 rows at a time ([`LateTile`]); where stages bring no scales, the upper rows leave behind its
-//! own last ones ([`deep`]). The tensor core needs 256 clocks for 64 × 128 × 128 products, in which a warp issues 64 to
-//! 150 instructions that add them up. Registers are that scarce (240) that some values are made
-//! [`opaque`], so that nothing is computed ahead from them, and the thread that copies has 24.
+//! own last ones ([`deep`]). The tensor core needs 256 clocks for 64 × 128 × 128 products, in which a warp
+//! issues 64 to 150 instructions that add them up. Registers are that scarce (240) that some values are
+//! made [`opaque`], so that nothing is computed ahead from them, and the thread that copies has 24.
 //!
 //! Aligned vectors of the right operand ([`Aligned`](crate::gemm::scales::Aligned)) have a scale that is
 //! the column's, so it is left for the end of the tile, and where no column has factors the stages are
