@@ -1,5 +1,5 @@
-//! One checkpoint, both namings: written with a tensor per expert, loaded into packed parameters, and
-//! converted as a file.
+//! One checkpoint, both namings: written with a tensor per expert, loaded into packed parameters,
+//! and converted as a file.
 //!
 //! Runs on the first GPU, if there are kernels for it, else on the CPU. Needs the feature
 //! `safetensors`, a default one.

@@ -1,7 +1,7 @@
 //! A layer recorded in graphs and replayed with other splits, which the host never reads.
 //!
-//! Runs on the first GPU, if there are kernels for it, else on an emulated one (the CPU alone records
-//! no graphs). Needs the feature `emulator`, a default one.
+//! Runs on the first GPU, if there are kernels for it, else on an emulated one (the CPU alone
+//! records no graphs). Needs the feature `emulator`, a default one.
 
 use grouped_linear::{
     Arch, BackwardOptions, CapturedLayer, Config, DType, Device, DeviceKind, ForwardOptions,

@@ -9,8 +9,8 @@ use libtest_mimic::{Completion, Trial};
 /// What is tried on a stream of an engine, whose name it is told; it panics where it fails.
 pub(crate) type Test = fn(&str, &Stream);
 
-/// A trial of every test on every engine. Where there is no GPU its trials are shown as ignored, with
-/// the reason; the other engines must be here. What a test has launched must succeed, too.
+/// A trial of every test on every engine. Where there is no GPU its trials are shown as ignored,
+/// with the reason; the other engines must be here. What a test has launched must succeed, too.
 pub(crate) fn on_engines(tests: &[(&str, Test)]) -> Vec<Trial> {
     on(engines(), tests)
 }

@@ -1,6 +1,6 @@
 //! The command line of `grouped-linear`: train a mixture-of-experts language model, verify the
-//! engines against each other, measure kernels beside their peers or predict how long they take, and
-//! say what was found on this machine.
+//! engines against each other, measure kernels beside their peers or predict how long they take,
+//! and say what was found on this machine.
 
 #[macro_use]
 mod output;

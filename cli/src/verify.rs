@@ -31,8 +31,8 @@ pub struct VerifyArgs {
     /// all.
     #[arg(long, value_name = "PART/PARTS", default_value = "1/1")]
     part: Part,
-    /// Which engines: `cpu`, `emulated:sm_90a`, `emulated:sm_100a`, `cuda` (which must be there), or
-    /// `auto`: all of them, as far as they are there.
+    /// Which engines: `cpu`, `emulated:sm_90a`, `emulated:sm_100a`, `cuda` (which must be there),
+    /// or `auto`: all of them, as far as they are there.
     #[arg(long, value_enum, default_value = "auto", hide_possible_values = true)]
     device: DeviceChoice,
 }

@@ -75,8 +75,8 @@ fn features(module: &str, shipped: &Shipped) -> Vec<String> {
 /// A compiled module: target, name, text.
 pub type Compiled = (Target, String, String);
 
-/// Every module for every target. The targets are compiled at the same time, each in a folder of its
-/// own, since a build locks its folder.
+/// Every module for every target. The targets are compiled at the same time, each in a folder of
+/// its own, since a build locks its folder.
 pub fn compile_all(
     compiler: &Compiler,
     root: &Path,

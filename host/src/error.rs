@@ -161,11 +161,11 @@ impl Error {
         )
     }
 
-    /// A [`CapturedLayer`](crate::CapturedLayer) has computed what was asked for, but could not record it
-    /// for the calls to come; asked again, it computes again. After its other errors nothing has been
-    /// computed, unless the driver failed half-way. Such an error is neither of an
-    /// [argument](Self::is_invalid_argument) nor of what is [not supported](Self::is_unsupported), after
-    /// which another way may be tried.
+    /// A [`CapturedLayer`](crate::CapturedLayer) has computed what was asked for, but could not
+    /// record it for the calls to come; asked again, it computes again. After its other errors
+    /// nothing has been computed, unless the driver failed half-way. Such an error is neither of an
+    /// [argument](Self::is_invalid_argument) nor of what is [not supported](Self::is_unsupported),
+    /// after which another way may be tried.
     pub fn is_not_recorded(&self) -> bool {
         match &*self.0 {
             Kind::InOperation { source, .. } => source.is_not_recorded(),

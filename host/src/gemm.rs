@@ -344,8 +344,8 @@ fn wgrad_maps(
     [token_map(dy, dy_box), token_map(x, x_box)]
 }
 
-/// Whether wgrad reads all blocks of a stage in one box: Hopper's kernel does, where the last block is
-/// whole, since a box does not know that a token's features end inside of it.
+/// Whether wgrad reads all blocks of a stage in one box: Hopper's kernel does, where the last block
+/// is whole, since a box does not know that a token's features end inside of it.
 fn feature_blocks(target: KernelTarget, problem: &GemmProblem) -> bool {
     let whole = |features: usize| features.is_multiple_of(SWIZZLE_ELEMENTS as usize);
     target == KernelTarget::Sm90a
@@ -354,8 +354,8 @@ fn feature_blocks(target: KernelTarget, problem: &GemmProblem) -> bool {
         && whole(problem.out_features)
 }
 
-/// Token rows `[rows, features]` as blocks of 64 features, read in boxes of all blocks that a side of a
-/// tile has, and of as many tokens as a stage of a reduction.
+/// Token rows `[rows, features]` as blocks of 64 features, read in boxes of all blocks that a side
+/// of a tile has, and of as many tokens as a stage of a reduction.
 fn block_map(tensor: &Tensor, side: Side) -> MapDescriptor {
     let (rows, features) = (tensor.shape()[0] as u64, tensor.shape()[1] as u64);
     let bytes = tensor.dtype().bytes() as u64;

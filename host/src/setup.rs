@@ -100,16 +100,16 @@ pub(crate) fn prepare(
     let row = kernel(Role::PointerSetup)
         .ok_or_else(|| Error::unsupported("the kernel table has no pointer_setup"))?;
     launches.push(row, [1, 1], bytes_of(&args))?;
-    // The scales of a group come from the operation that quantized it. Splits and factors come from the
-    // caller.
+    // The scales of a group come from the operation that quantized it. Splits and factors come from
+    // the caller.
     if args.a_scale_inv == 0 && args.b_scale_inv == 0 {
         launches.last_is_early();
     }
     Ok(())
 }
 
-/// Blocks, or pairs of them, for which groups are put in order: those of gradients of weights on tensor
-/// cores, whose kernels read the order and whose tiles take as long as their group has rows.
+/// Blocks, or pairs of them, for which groups are put in order: those of gradients of weights on
+/// tensor cores, whose kernels read the order and whose tiles take as long as their group has rows.
 fn workers(launch: &LaunchPlan, ragged: u32) -> Result<u32> {
     let Some(planned) = &launch.kernel else { return Ok(0) };
     Ok(match planned.role {
@@ -153,8 +153,8 @@ fn describe_scaled_gemm(
     args.beta = scalars(&operands.beta);
     (args.a_scale_inv, args.a_scale_factor) = group_scale(problem.a, operands.a);
     (args.b_scale_inv, args.b_scale_factor) = group_scale(problem.b, operands.b);
-    // The columnwise copies of NVFP4 are padded, and have values or zeros in all of it. Kernels that
-    // read codes find them by the padded offsets.
+    // The columnwise copies of NVFP4 are padded, and have values or zeros in all of it. Kernels
+    // that read codes find them by the padded offsets.
     let exact_nvfp4 = matches!(problem.a, Format::Nvfp4(_)) && problem.forms[0] == Form::Exact;
     let padded = exact_nvfp4 && problem.pass == Pass::Wgrad;
     args.padded_reduction = u32::from(padded);

@@ -77,8 +77,8 @@ pub struct Status {
     pub value: i64,
     /// Rows of the token buffer.
     pub rows: i64,
-    /// In a group table, as `u32`: output tiles that blocks have claimed. In a sticky status: whether a
-    /// set-up is writing it. A set-up leaves zero.
+    /// In a group table, as `u32`: output tiles that blocks have claimed. In a sticky status:
+    /// whether a set-up is writing it. A set-up leaves zero.
     pub taken: u64,
 }
 
@@ -139,8 +139,8 @@ pub struct SetupArgs {
     pub alpha: Scalars,
     /// Factor of what the output held before; 0 writes without reading.
     pub beta: Scalars,
-    /// Device address of `f32[groups]`, a factor of each group of the left operand: its product with
-    /// `a_scale_factor`, rounded to FP32, multiplies alpha; 0: one.
+    /// Device address of `f32[groups]`, a factor of each group of the left operand: its product
+    /// with `a_scale_factor`, rounded to FP32, multiplies alpha; 0: one.
     pub a_scale_inv: u64,
     /// The same for the right operand.
     pub b_scale_inv: u64,
@@ -166,12 +166,13 @@ pub struct SetupArgs {
     /// `padded_offsets`, and `k` and the operands' places count padded rows, too; a group without
     /// rows has no padding. 0 elsewhere.
     pub padded_reduction: u32,
-    /// What `a_scale_inv` is multiplied by: 1 for factors as they are; not read where there are none.
+    /// What `a_scale_inv` is multiplied by: 1 for factors as they are; not read where there are
+    /// none.
     pub a_scale_factor: f32,
     /// The same for the right operand.
     pub b_scale_factor: f32,
-    /// Of a ragged reduction: for how many blocks groups are put in order, those with most rows first,
-    /// if a block gets few tiles; 0: groups stay in their own order.
+    /// Of a ragged reduction: for how many blocks groups are put in order, those with most rows
+    /// first, if a block gets few tiles; 0: groups stay in their own order.
     pub workers: u32,
     /// Zero; keeps the size a multiple of the alignment.
     pub reserved: u32,
@@ -191,8 +192,8 @@ impl core::fmt::Debug for TensorMap {
 }
 
 /// Arguments of every grouped GEMM, `simt` and tensor-core alike:
-/// `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where alpha may have a factor for each token
-/// row.
+/// `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where alpha may have a factor for each
+/// token row.
 ///
 /// The kernel build aligns the parameter to 64 bytes, as tensor maps must be.
 #[repr(C, align(16))]
@@ -201,8 +202,8 @@ impl core::fmt::Debug for TensorMap {
 pub struct GemmArgs {
     /// Tensor map of the left operand (tensor-core kernels only).
     pub a_map: TensorMap,
-    /// Tensor map of the right operand (tensor-core kernels only); for weights it is three-dimensional
-    /// (contiguous features, rows, groups).
+    /// Tensor map of the right operand (tensor-core kernels only); for weights it is
+    /// three-dimensional (contiguous features, rows, groups).
     pub b_map: TensorMap,
     /// Tensor map of the output, two-dimensional (columns, rows of all groups), in boxes of
     /// [`SM90_D_BOX_ROWS`] or [`SM100_D_BOX_ROWS`] rows of 128 bytes; see `has_d_map` and
@@ -243,19 +244,20 @@ pub struct GemmArgs {
     pub bias_type: u32,
     /// What `row_scales` is multiplied by; not read where there are none.
     pub row_scale_factor: f32,
-    /// Device address of `f32[rows]`, one factor of the product per token row: alpha is multiplied by
-    /// `row_scales[r] · row_scale_factor`, rounded to FP32. 0: one. Kernels of FP8 operands, and
+    /// Device address of `f32[rows]`, one factor of the product per token row: alpha is multiplied
+    /// by `row_scales[r] · row_scale_factor`, rounded to FP32. 0: one. Kernels of FP8 operands, and
     /// those whose output rows are not ragged, do not read it.
     pub row_scales: u64,
-    /// Whether there is a `d_map` (1) or none (0), as of discrete outputs (tensor-core kernels only).
+    /// Whether there is a `d_map` (1) or none (0), as of discrete outputs (tensor-core kernels
+    /// only).
     pub has_d_map: u32,
-    /// Whether the maps of both operands of a ragged reduction are three-dimensional (1): 64 features,
-    /// tokens, blocks of 64 features. A box then has all blocks of a stage, which are copies of their
-    /// own otherwise (0). Only the wgmma kernels know it.
+    /// Whether the maps of both operands of a ragged reduction are three-dimensional (1): 64
+    /// features, tokens, blocks of 64 features. A box then has all blocks of a stage, which are
+    /// copies of their own otherwise (0). Only the wgmma kernels know it.
     pub has_feature_blocks: u32,
     /// Whether sums of a ragged reduction go through stages of the ring (1): `d_map` is
-    /// three-dimensional (columns, rows, groups), in boxes of [`SM90_LENT_BOX_ROWS`] rows of 128 bytes,
-    /// the output is FP32, and there is no bias. Only the wgmma kernels know it.
+    /// three-dimensional (columns, rows, groups), in boxes of [`SM90_LENT_BOX_ROWS`] rows of 128
+    /// bytes, the output is FP32, and there is no bias. Only the wgmma kernels know it.
     pub lends_stages: u32,
     /// Zero; keeps the size a multiple of the alignment.
     pub reserved: u32,
@@ -263,7 +265,8 @@ pub struct GemmArgs {
 
 /// Rows of a box of the output on Hopper: those that a warp has of wgmma's accumulators.
 pub const SM90_D_BOX_ROWS: u32 = 16;
-/// Rows of a box of the output on Hopper, where it goes through stages of the ring: half of a tile's.
+/// Rows of a box of the output on Hopper, where it goes through stages of the ring: half of a
+/// tile's.
 pub const SM90_LENT_BOX_ROWS: u32 = 64;
 /// Rows of a box of the output on Blackwell.
 pub const SM100_D_BOX_ROWS: u32 = 8;
@@ -299,7 +302,8 @@ pub struct DbiasArgs {
     pub db_type: u32,
     /// 1: add to what db held; 0: overwrite.
     pub accumulate: u32,
-    /// Tile columns of the set-up that wrote the table: its prefix counts each segment so many times.
+    /// Tile columns of the set-up that wrote the table: its prefix counts each segment so many
+    /// times.
     pub tile_columns: u32,
     /// Device address of a `u32`; where it is not zero, `dbias_reduce` writes nothing. 0: none.
     pub skip: u64,
@@ -332,8 +336,8 @@ pub struct DscalesArgs {
     pub reserved: u64,
 }
 
-/// Arguments of `cast_bf16` and `cast_f16`: FP32 to a 16-bit type. The source lies in one part or in
-/// several of one length, the result in one piece.
+/// Arguments of `cast_bf16` and `cast_f16`: FP32 to a 16-bit type. The source lies in one part or
+/// in several of one length, the result in one piece.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -358,11 +362,11 @@ pub struct CastArgs {
 pub struct GroupTable {
     /// [`Status`].
     pub status: usize,
-    /// `i64[groups + 1]`: first row of each group; the last entry is the number of live rows. Padded
-    /// rows where the set-up's `padded_reduction` is 1.
+    /// `i64[groups + 1]`: first row of each group; the last entry is the number of live rows.
+    /// Padded rows where the set-up's `padded_reduction` is 1.
     pub row_offsets: usize,
-    /// `i64[groups + 1]`: first padded row of each group, where the rows of every group are rounded up
-    /// to the set-up's `row_align`; the last entry is their number.
+    /// `i64[groups + 1]`: first padded row of each group, where the rows of every group are rounded
+    /// up to the set-up's `row_align`; the last entry is their number.
     pub padded_offsets: usize,
     /// `u64[groups]`: address of the left operand.
     pub a_pointers: usize,
@@ -386,8 +390,8 @@ pub struct GroupTable {
     pub alpha: usize,
     /// `f32[groups]`: factor of the former output.
     pub beta: usize,
-    /// `u32[groups + 1]`: output tiles before each group, in the order below; all zero when the splits
-    /// are invalid.
+    /// `u32[groups + 1]`: output tiles before each group, in the order below; all zero when the
+    /// splits are invalid.
     pub tile_prefix: usize,
     /// `u32[groups]`: the groups in the order in which their tiles are numbered, which is their own
     /// unless the set-up's `workers` say otherwise.

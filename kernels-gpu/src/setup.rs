@@ -1,16 +1,17 @@
 //! `pointer_setup`: splits to group table, in one block.
 //!
 //! The splits may come from a router on the device, so this is the first place that can check them.
-//! Each thread owns a run of consecutive groups: one, or a few if there are more groups than threads.
-//! Prefix sums over the block turn their rows and tiles into offsets. Every word of the table is
-//! written at every launch.
+//! Each thread owns a run of consecutive groups: one, or a few if there are more groups than
+//! threads. Prefix sums over the block turn their rows and tiles into offsets. Every word of the
+//! table is written at every launch.
 //!
-//! Groups of a ragged reduction, gradients of weights, may be put in order: those with most rows first,
-//! whose tiles take longest. A group whose gradient stays as it was, because it has no rows and beta is
-//! 1, has no tiles.
+//! Groups of a ragged reduction, gradients of weights, may be put in order: those with most rows
+//! first, whose tiles take longest. A group whose gradient stays as it was, because it has no rows
+//! and beta is 1, has no tiles.
 //!
-//! Other kernels wait for this one, so it does little: all sums are found at once, with one barrier;
-//! warps without groups leave as soon as they can, which is at once if one warp has all groups.
+//! Other kernels wait for this one, so it does little: all sums are found at once, with one
+//! barrier; warps without groups leave as soon as they can, which is at once if one warp has all
+//! groups.
 
 use ptx_std::hint::opaque;
 use ptx_std::memory::{
@@ -31,8 +32,8 @@ pub const THREADS: u32 = 1024;
 /// The most groups that are put in order.
 const ORDERED_GROUPS: u32 = 256;
 
-/// Tiles of a block from which on its groups stay in their own order. What a long tile at the end costs is
-/// little then, and long and short ones side by side use the tensor cores and memory both.
+/// Tiles of a block from which on its groups stay in their own order. What a long tile at the end
+/// costs is little then, and long and short ones side by side use the tensor cores and memory both.
 const MANY_TILES: u32 = 16;
 
 /// Where the weights of ordered groups stand in shared memory, behind the [`Sums`] of each warp.
@@ -58,8 +59,8 @@ const _: () = assert!(RUN as u32 * THREADS >= MAX_GROUPS);
 /// descriptions.
 #[inline(always)]
 pub unsafe fn run(args: &SetupArgs, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above; warps stay together, and all of them meet at the
-    // barrier unless one has all groups. Every group index is below `groups`.
+    // SAFETY: the launcher keeps the contract above; warps stay together, and all of them meet at
+    // the barrier unless one has all groups. Every group index is below `groups`.
     unsafe {
         // Give each thread a run of groups.
         let (thread, warp) = (thread_index(), warp_index());
@@ -168,8 +169,8 @@ fn pick(&[a, b, c, d]: &[i64; RUN], index: u32) -> i64 {
 /// Rows of groups and what follows from them. Of bad splits only the rows mean anything.
 #[derive(Clone, Copy)]
 struct Sums {
-    /// Rows, without those of negative splits. They saturate, so that no overflow can make a bad sum
-    /// look good.
+    /// Rows, without those of negative splits. They saturate, so that no overflow can make a bad
+    /// sum look good.
     rows: i64,
     /// Rows with each group's rounded up. They fit: rows are checked against the buffer, which has
     /// fewer than 2^31, and all rounding adds less than 2^31.
@@ -231,8 +232,8 @@ impl Sums {
     }
 }
 
-/// How many groups come before this one: those with more weight, and of those with the same the ones
-/// with smaller numbers.
+/// How many groups come before this one: those with more weight, and of those with the same the
+/// ones with smaller numbers.
 ///
 /// # Safety
 ///

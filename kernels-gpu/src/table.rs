@@ -118,8 +118,8 @@ impl Table {
         unsafe { self.load_u32(self.layout.order, place) }
     }
 
-    /// Output tiles before a group, or before the one at a place if groups are in order; of `groups`,
-    /// all of them.
+    /// Output tiles before a group, or before the one at a place if groups are in order; of
+    /// `groups`, all of them.
     #[inline(always)]
     pub unsafe fn tile_prefix(&self, group: u32) -> u32 {
         // SAFETY: the array has `groups + 1` elements.
@@ -133,7 +133,8 @@ impl Table {
         self.search(|group| unsafe { self.tile_prefix(group) } <= tile)
     }
 
-    /// The same, found by a warp together: one round of loads for up to 32 groups, two for up to 1024.
+    /// The same, found by a warp together: one round of loads for up to 32 groups, two for up to
+    /// 1024.
     ///
     /// # Safety
     ///

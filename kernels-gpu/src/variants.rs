@@ -78,7 +78,8 @@ pub enum Role {
     QuantizeFp8Rows(Blocks),
     /// The same, into a columnwise copy or both, or with sums of columns.
     QuantizeFp8Columns(Blocks),
-    /// 16-bit elements to a rowwise copy in FP8, with the scale of each group from its own magnitudes.
+    /// 16-bit elements to a rowwise copy in FP8, with the scale of each group from its own
+    /// magnitudes.
     QuantizeCurrentRows,
     /// The same, into a columnwise copy or both, or with sums of columns.
     QuantizeCurrentColumns,
@@ -184,8 +185,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Blocks that a multiprocessor holds at once, by registers and shared memory: persistent kernels
-    /// are launched with as many for each.
+    /// Blocks that a multiprocessor holds at once, by registers and shared memory: persistent
+    /// kernels are launched with as many for each.
     #[inline] // Not emitted on the device.
     pub fn blocks_per_multiprocessor(&self) -> u32 {
         match self.role {
@@ -238,7 +239,8 @@ impl Kernel {
     }
 }
 
-/// Calls `$callback!` with every row: `feature module name(Args) = body, role, threads, cluster, shared, tile;`.
+/// Calls `$callback!` with every row:
+/// `feature module name(Args) = body, role, threads, cluster, shared, tile;`.
 #[macro_export]
 macro_rules! variants {
     ($callback:ident) => {

@@ -25,8 +25,8 @@ const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"
 pub struct Target {
     /// GPU architecture, as `-Ctarget-cpu` takes it: `sm_90a`, or `sm_100a`.
     pub cpu: &'static str,
-    /// PTX version, as `-Ctarget-feature` takes it: `ptx86` is PTX 8.6, which is enough for `sm_90a`;
-    /// `ptx87` for `sm_100a`.
+    /// PTX version, as `-Ctarget-feature` takes it: `ptx86` is PTX 8.6, which is enough for
+    /// `sm_90a`; `ptx87` for `sm_100a`.
     pub ptx: &'static str,
 }
 
@@ -177,8 +177,8 @@ const PROFILE: [(&str, &str); 7] = [
 ];
 
 /// Flags of the library's crates. What a kernel takes from them is generic or inlined, so it is
-/// optimized with the kernel; machine code of their own is of no use here, and to optimize it would be
-/// a third of a first build.
+/// optimized with the kernel; machine code of their own is of no use here, and to optimize it would
+/// be a third of a first build.
 const UNOPTIMIZED: &str = r#"["-Cno-prepopulate-passes"]"#;
 
 /// Removes what an outer cargo sets for its own build and would leak into ours. Inherited

@@ -12,7 +12,8 @@ pub(crate) static NVDISASM: Wanted =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nvdisasm(Tool);
 
-/// Machine code of one function: an entry point, with what was inlined, or a function that is called.
+/// Machine code of one function: an entry point, with what was inlined, or a function that is
+/// called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineCode {
     /// Name in the PTX.
@@ -37,7 +38,8 @@ impl Nvdisasm {
     ///
     /// # Errors
     ///
-    /// If `NVDISASM` is set and does not run, or if there is none; the message says what to install.
+    /// If `NVDISASM` is set and does not run, or if there is none; the message says what to
+    /// install.
     pub fn find() -> Result<Self, Error> {
         Tool::find(&NVDISASM).map(Self)
     }
@@ -60,7 +62,8 @@ impl Nvdisasm {
     ///
     /// # Errors
     ///
-    /// If nvdisasm does not run or does not take the file: it should not be older than the assembler.
+    /// If nvdisasm does not run or does not take the file: it should not be older than the
+    /// assembler.
     pub fn disassemble(&self, cubin: &[u8]) -> Result<Vec<MachineCode>, Error> {
         let folder = Scratch::new()?;
         let source = folder.file("module.cubin");
@@ -70,7 +73,8 @@ impl Nvdisasm {
     }
 }
 
-/// Reads a listing: a function begins with its section, an instruction with its address in a comment.
+/// Reads a listing: a function begins with its section, an instruction with its address in a
+/// comment.
 fn parse(listing: &str) -> Vec<MachineCode> {
     let mut functions: Vec<MachineCode> = Vec::new();
     for line in listing.lines().map(str::trim) {

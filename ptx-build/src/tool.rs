@@ -35,7 +35,8 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// The first that runs of: the one that the variable names; the one on PATH; the one in the package.
+    /// The first that runs of: the one that the variable names; the one on PATH; the one in the
+    /// package.
     pub fn find(wanted: &'static Wanted) -> Result<Self, Error> {
         if let Some(path) = std::env::var_os(wanted.variable).filter(|path| !path.is_empty()) {
             return Self::at(Path::new(&path));

@@ -13,16 +13,16 @@
 //! and line; the README lists what that is.
 //!
 //! **The order of events is seeded.** Warps take turns of random length in a random order; copies,
-//! `wgmma` and `tcgen05` happen at random moments between their issue and the wait for them. Equal seeds
-//! ([`Options::seed`]) give equal runs; another seed gives another order, so a missing wait shows
-//! up as a wrong result or a report under some seed.
+//! `wgmma` and `tcgen05` happen at random moments between their issue and the wait for them. Equal
+//! seeds ([`Options::seed`]) give equal runs; another seed gives another order, so a missing wait
+//! shows up as a wrong result or a report under some seed.
 //!
 //! **Checkers.** A kernel ends with a [`Report`] at the first of these, which [`ReportKind`] names:
 //!
 //! - an access that is out of bounds or not aligned, in any space;
 //! - a read of shared or tensor memory that nobody has written;
-//! - a data race, between threads or with an asynchronous copy, `wgmma` or `tcgen05`, whether or not it did
-//!   harm in this order of events, and a missing proxy fence;
+//! - a data race, between threads or with an asynchronous copy, `wgmma` or `tcgen05`, whether or
+//!   not it did harm in this order of events, and a missing proxy fence;
 //! - a register that an unfinished `wgmma` or `tcgen05.ld` owns, read or written;
 //! - tensor memory that is not allocated, out of a warp's reach, or not given back;
 //! - a barrier, mbarrier or `setmaxnreg` used against its rules, an mbarrier that other

@@ -1,6 +1,6 @@
 //! How fast matrix instructions are executed. Nothing is asserted; run it with
-//! `cargo test --package ptx-emulator --test matrix_speed -- --ignored --nocapture`: the workspace's
-//! development profile optimises the emulator fully.
+//! `cargo test --package ptx-emulator --test matrix_speed -- --ignored --nocapture`: the
+//! workspace's development profile optimises the emulator fully.
 
 use ptx_emulator::{Arch, LaunchConfig, Machine};
 
@@ -59,7 +59,8 @@ fn processor_seconds() -> f64 {
 #[ignore = "takes time and asserts nothing"]
 fn loops_of_matrix_instructions() {
     let both = ", 0, 0";
-    // Name, text before the loop and in it, multiply-adds of a step, warps that share a step, turns.
+    // Name, text before the loop and in it, multiply-adds of a step, warps that share a step,
+    // turns.
     let cases = [
         ("wgmma m64n128k16 bf16", wgmma(128, 16, "f32.bf16.bf16", both), 64 * 128 * 64, 4, 400),
         ("wgmma m64n256k16 bf16", wgmma(256, 16, "f32.bf16.bf16", both), 64 * 256 * 64, 4, 200),

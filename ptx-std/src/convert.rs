@@ -1,8 +1,9 @@
 //! Rounding between binary32 and the 16- and 8-bit formats, the fused multiply-add, and maxima of
 //! packed numbers.
 //!
-//! Packed forms hold two or four numbers in a `u32`; the one at the lower address is the lowest part.
-//! All conversions to fewer bits round to nearest, ties to even; those to more bits are exact.
+//! Packed forms hold two or four numbers in a `u32`; the one at the lower address is the lowest
+//! part. All conversions to fewer bits round to nearest, ties to even; those to more bits are
+//! exact.
 
 /// `a · b + c` with one rounding: `fma.rn.f32` (PTX manual, "Floating Point Instructions: fma").
 ///
@@ -213,9 +214,9 @@ pub fn e5m2x2_to_f32(bits: u16) -> [f32; 2] {
     f16x2_to_f32(halves)
 }
 
-/// Half by half the larger magnitude of two packed bfloat16, negative if the signs differ; of a number and
-/// a NaN it is the number's: `max.xorsign.abs.bf16x2` (PTX manual, "Half Precision Floating Point
-/// Instructions: max").
+/// Half by half the larger magnitude of two packed bfloat16, negative if the signs differ; of a
+/// number and a NaN it is the number's: `max.xorsign.abs.bf16x2` (PTX manual, "Half Precision
+/// Floating Point Instructions: max").
 #[inline(always)]
 pub fn max_magnitude_bf16x2(a: u32, b: u32) -> u32 {
     let result: u32;
@@ -232,8 +233,8 @@ pub fn max_magnitude_bf16x2(a: u32, b: u32) -> u32 {
     result
 }
 
-/// The same, but of a number and a NaN it is a NaN: `max.NaN.xorsign.abs.bf16x2` (PTX manual, "Half Precision
-/// Floating Point Instructions: max").
+/// The same, but of a number and a NaN it is a NaN: `max.NaN.xorsign.abs.bf16x2` (PTX manual, "Half
+/// Precision Floating Point Instructions: max").
 #[inline(always)]
 pub fn max_magnitude_or_nan_bf16x2(a: u32, b: u32) -> u32 {
     let result: u32;
@@ -250,9 +251,9 @@ pub fn max_magnitude_or_nan_bf16x2(a: u32, b: u32) -> u32 {
     result
 }
 
-/// Half by half the larger magnitude of two packed binary16, negative if the signs differ; of a number and
-/// a NaN it is the number's: `max.xorsign.abs.f16x2` (PTX manual, "Half Precision Floating Point
-/// Instructions: max").
+/// Half by half the larger magnitude of two packed binary16, negative if the signs differ; of a
+/// number and a NaN it is the number's: `max.xorsign.abs.f16x2` (PTX manual, "Half Precision
+/// Floating Point Instructions: max").
 #[inline(always)]
 pub fn max_magnitude_f16x2(a: u32, b: u32) -> u32 {
     let result: u32;

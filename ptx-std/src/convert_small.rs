@@ -216,9 +216,9 @@ pub fn fma_saturated(a: f32, b: f32, c: f32) -> f32 {
     result
 }
 
-/// The magnitude: `abs.f32` (PTX manual, "Floating Point Instructions: abs"). ptxas makes it part of the
-/// instruction that reads it, which it does not do to the logical operation that the compiler makes of
-/// [`f32::abs`] where a number's bits are asked for, too.
+/// The magnitude: `abs.f32` (PTX manual, "Floating Point Instructions: abs"). ptxas makes it part
+/// of the instruction that reads it, which it does not do to the logical operation that the
+/// compiler makes of [`f32::abs`] where a number's bits are asked for, too.
 #[inline(always)]
 pub fn abs(value: f32) -> f32 {
     let result: f32;
@@ -234,8 +234,8 @@ pub fn abs(value: f32) -> f32 {
     result
 }
 
-/// `1 / value`, with an error of one unit in the last place at most; infinite for zeros, and zero for
-/// what is beyond 2^126: `rcp.approx.ftz.f32` (PTX manual, "Floating Point Instructions: rcp").
+/// `1 / value`, with an error of one unit in the last place at most; infinite for zeros, and zero
+/// for what is beyond 2^126: `rcp.approx.ftz.f32` (PTX manual, "Floating Point Instructions: rcp").
 #[inline(always)]
 pub fn approximate_reciprocal(value: f32) -> f32 {
     let result: f32;

@@ -67,8 +67,9 @@ impl Barrier {
         }
     }
 
-    /// Arrives once if `condition` holds, as [`Barrier::arrive`] does: `@p mbarrier.arrive.release.cta`. No
-    /// branch parts the lanes of a warp, as one around the other may, with copies of what follows it.
+    /// Arrives once if `condition` holds, as [`Barrier::arrive`] does:
+    /// `@p mbarrier.arrive.release.cta`. No branch parts the lanes of a warp, as one around the
+    /// other may, with copies of what follows it.
     ///
     /// # Safety
     ///
@@ -88,8 +89,8 @@ impl Barrier {
 
     /// Arrives for `COUNT` threads at once, releasing this thread's earlier accesses to the block:
     /// `mbarrier.arrive.release.cta` with a count (PTX manual, "Parallel Synchronization and
-    /// Communication Instructions: mbarrier.arrive"). What the others did is released if this thread
-    /// has met them at a barrier since.
+    /// Communication Instructions: mbarrier.arrive"). What the others did is released if this
+    /// thread has met them at a barrier since.
     ///
     /// # Safety
     ///
@@ -154,8 +155,8 @@ impl Barrier {
     }
 
     /// Whether the phase of `parity` has ended; never suspends the thread:
-    /// `mbarrier.test_wait.parity.acquire.cta` (PTX manual, "Parallel Synchronization and Communication
-    /// Instructions: mbarrier.test_wait, mbarrier.try_wait").
+    /// `mbarrier.test_wait.parity.acquire.cta` (PTX manual, "Parallel Synchronization and
+    /// Communication Instructions: mbarrier.test_wait, mbarrier.try_wait").
     ///
     /// # Safety
     ///

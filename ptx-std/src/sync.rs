@@ -3,13 +3,13 @@
 //!
 //! Three questions decide which function is needed:
 //!
-//! * *Who waits for whom?* The block ([`block_barrier`]), some of its warps ([`named_barrier`]), the
-//!   warp ([`warp_barrier`]), the cluster ([`cluster_arrive`], [`cluster_wait`]).
+//! * *Who waits for whom?* The block ([`block_barrier`]), some of its warps ([`named_barrier`]),
+//!   the warp ([`warp_barrier`]), the cluster ([`cluster_arrive`], [`cluster_wait`]).
 //! * *Whose accesses become visible to whom?* [`fence_block`], [`fence_device`], [`fence_system`].
 //!   The barriers above already order the memory accesses of those who take part.
 //! * *By which road does the memory travel?* Tensor copies and wgmma read memory through the *async
-//!   proxy*. What ordinary stores wrote is visible there only after [`fence_async_shared`], executed
-//!   by the writers, and then a barrier.
+//!   proxy*. What ordinary stores wrote is visible there only after [`fence_async_shared`],
+//!   executed by the writers, and then a barrier.
 
 /// Waits for all threads of the block: `bar.sync 0` (PTX manual, "Parallel Synchronization and
 /// Communication Instructions: bar, barrier").

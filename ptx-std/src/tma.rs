@@ -244,9 +244,10 @@ pub unsafe fn store_2d(map: u64, x: u32, y: u32, source: u32) {
     }
 }
 
-/// Copies a box from shared memory to a three-dimensional tensor, with a preference for L2; what hangs
-/// over the edge is dropped: `cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint`
-/// (PTX manual, "Data Movement and Conversion Instructions: cp.async.bulk.tensor").
+/// Copies a box from shared memory to a three-dimensional tensor, with a preference for L2; what
+/// hangs over the edge is dropped:
+/// `cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint` (PTX manual, "Data
+/// Movement and Conversion Instructions: cp.async.bulk.tensor").
 ///
 /// # Safety
 ///

@@ -1,7 +1,8 @@
 //! Matrix products by a warpgroup: `wgmma.mma_async`, Hopper's tensor-core instruction.
 //!
 //! `D += A · B` for a 64 × N tile of D in the registers of 128 threads, with A (64 × 16) and B (16
-//! × N) in shared memory; 32 deep for elements of 8 bits. It is asynchronous, and the order of calls is fixed:
+//! × N) in shared memory; 32 deep for elements of 8 bits. It is asynchronous, and the order of
+//! calls is fixed:
 //!
 //! ```text
 //!   fence      the registers of D are settled (first product, or D touched since)
@@ -359,8 +360,8 @@ product_region!(
 macro_rules! finish {
     ($name:ident, $registers:literal, $with:ident, $d:ident) => {
         /// Waits for all groups and hands D back: `wgmma.wait_group 0` (PTX manual, "Asynchronous
-        /// Warpgroup Level Matrix Instructions: wgmma.wait_group"), with D as its operands so that no
-        /// read of D can be moved before it.
+        /// Warpgroup Level Matrix Instructions: wgmma.wait_group"), with D as its operands so that
+        /// no read of D can be moved before it.
         ///
         /// # Safety
         ///

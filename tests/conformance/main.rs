@@ -14,8 +14,8 @@ use grouped_linear::conformance::{
 use grouped_linear::plan::Target;
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// How many cases an engine has, how many it runs, how many of them it must refuse, and how many it was
-/// seen to run and to refuse.
+/// How many cases an engine has, how many it runs, how many of them it must refuse, and how many it
+/// was seen to run and to refuse.
 #[derive(Default)]
 struct Counts {
     all: AtomicUsize,

@@ -1,5 +1,5 @@
-//! Wgrad of aligned blocks in a graph: how many blocks a group has, and which of them have factors, the
-//! device finds out anew at every replay.
+//! Wgrad of aligned blocks in a graph: how many blocks a group has, and which of them have factors,
+//! the device finds out anew at every replay.
 
 use grouped_linear::functional::{
     QuantizeArgs, QuantizeSource, QuantizedGemmOptions, QuantizedWgradArgs, quantize,
@@ -79,7 +79,8 @@ impl Step {
     }
 }
 
-/// Exact numbers, whose quotients are exact as well, against the formula; others against an eager call.
+/// Exact numbers, whose quotients are exact as well, against the formula; others against an eager
+/// call.
 fn other_splits(device: &Device, dtype: DType, layout: Layout) -> Outcome {
     let stream = device.stream()?;
     let sizes = Sizes { groups: 4, rows: 800, k: 272, n: 144, dtype };

@@ -2,8 +2,8 @@
 //! memory, tensors beyond 2³¹ elements, foreign pointers, and agreement of the kernels with one
 //! another.
 //!
-//! What is small enough is tried on the emulated GPU, too, and a part of what has kernels of its own on
-//! Blackwell on an emulated one of those. Without a GPU its own trials are shown
+//! What is small enough is tried on the emulated GPU, too, and a part of what has kernels of its
+//! own on Blackwell on an emulated one of those. Without a GPU its own trials are shown
 //! as ignored, with the reason, never as passed. What all engines have in common is for
 //! `tests/conformance`.
 

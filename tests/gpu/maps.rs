@@ -1,5 +1,5 @@
-//! Discrete weights whose tensor maps lie where other maps lay a moment ago: copies must not use what
-//! the descriptor cache still keeps of those.
+//! Discrete weights whose tensor maps lie where other maps lay a moment ago: copies must not use
+//! what the descriptor cache still keeps of those.
 
 use grouped_linear::functional::{FpropArgs, GemmOptions, fprop};
 use grouped_linear::{DType, Device, GroupedTensor, Splits, Tensor};

@@ -178,8 +178,8 @@ fn overwrite(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// The gradients of all experts of two layouts in one buffer, as optimisers keep them: out of order,
-/// with other things between them.
+/// The gradients of all experts of two layouts in one buffer, as optimisers keep them: out of
+/// order, with other things between them.
 fn flat_buffer(stream: &Stream) -> Result<()> {
     const GAP: usize = 4; // elements; tensor-core kernels store 16 bytes at once
     let (numbers, groups) = (numbers(), SPLITS.len());

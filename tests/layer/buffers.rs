@@ -39,8 +39,8 @@ impl Lent {
         Ok(Self { arena, view })
     }
 
-    /// The arena must hold `want` where the view starts, sentinels elsewhere; and `handle`, if there
-    /// is one, must be the view.
+    /// The arena must hold `want` where the view starts, sentinels elsewhere; and `handle`, if
+    /// there is one, must be the view.
     fn check(
         &self,
         stream: &Stream,
@@ -202,8 +202,8 @@ fn one_rounding(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// Sums whose last bits depend on the order of their terms. Each launch of the emulated GPU takes its
-/// blocks and warps in another order.
+/// Sums whose last bits depend on the order of their terms. Each launch of the emulated GPU takes
+/// its blocks and warps in another order.
 fn same_bits(stream: &Stream) -> Result<()> {
     let mut numbers = Numbers::new(&[300, 0, 70], 1, 25);
     let mut generator = Generator::new(26);

@@ -132,7 +132,8 @@ fn again(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// Each copy is what it is beside one in its own form, the sums of columns and the random state, too.
+/// Each copy is what it is beside one in its own form, the sums of columns and the random state,
+/// too.
 fn forms(stream: &Stream) -> Result<()> {
     let x = tokens(stream)?;
     let mixed = Nvfp4Format { transform: Transform::Hadamard, ..Nvfp4Format::LINES };

@@ -1,5 +1,5 @@
-//! Layers that follow a recipe, by how what is quantized is stored: restored for backward, quantized
-//! beforehand, and in other forms.
+//! Layers that follow a recipe, by how what is quantized is stored: restored for backward,
+//! quantized beforehand, and in other forms.
 
 use grouped_linear::functional::{
     DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, quantize,

@@ -1,5 +1,6 @@
-//! Memory that runs out in forward or backward, or where many tensors are quantized, at each place where
-//! it can: what steps add to is as it was before the call, and with more memory the same call succeeds.
+//! Memory that runs out in forward or backward, or where many tensors are quantized, at each place
+//! where it can: what steps add to is as it was before the call, and with more memory the same call
+//! succeeds.
 
 use grouped_linear::functional::{
     QuantizeArgs, QuantizeOptions, QuantizeSource, quantize, split_quantize,
@@ -198,8 +199,8 @@ fn runs_out() -> Result<()> {
     parts(&stream)
 }
 
-/// Weights that are quantized beside tokens that are already: what their magnitudes take is less than the
-/// table of so many groups, which the product alone needs.
+/// Weights that are quantized beside tokens that are already: what their magnitudes take is less
+/// than the table of so many groups, which the product alone needs.
 fn prequantized(stream: &Stream) -> Result<()> {
     const GROUPS: usize = 64;
     const SIZE: usize = 32;

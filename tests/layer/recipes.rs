@@ -469,7 +469,8 @@ fn golden(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// A history that is all of the layer's past: with it, what follows is the same; without, it is not.
+/// A history that is all of the layer's past: with it, what follows is the same; without, it is
+/// not.
 fn restored(stream: &Stream) -> Result<()> {
     let (early, late) = (Model::integers(stream, 3.0)?, Model::integers(stream, 1.0)?);
     let recipe = Recipe::Delayed(DelayedScaling { history_len: 4, ..DelayedScaling::default() });

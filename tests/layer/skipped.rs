@@ -136,8 +136,8 @@ fn skipped(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// Every forward of a step reads the weights of its first one; their history learns their magnitudes
-/// when they are quantized, and from nothing else.
+/// Every forward of a step reads the weights of its first one; their history learns their
+/// magnitudes when they are quantized, and from nothing else.
 fn noted_once(stream: &Stream) -> Result<()> {
     let (_, recipe) = recipes().into_iter().find(|(name, _)| *name == "delayed").expect("delayed");
     let model = Model::new(stream, DType::F32, 4)?;

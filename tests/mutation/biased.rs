@@ -1,5 +1,6 @@
-//! The grouped GEMMs, launched without the library: with a bias of every type where the kernel takes one
-//! (the library gives it to fprop only, and of two types), and with a factor for each token row.
+//! The grouped GEMMs, launched without the library: with a bias of every type where the kernel
+//! takes one (the library gives it to fprop only, and of two types), and with a factor for each
+//! token row.
 
 use bytemuck::bytes_of;
 use grouped_linear_kernels::abi::{ElementType, GemmArgs, GroupTable, Pass, TensorMap};
@@ -20,8 +21,8 @@ const REDUCTION: usize = 8;
 /// Rows of a weight gradient.
 pub const GRADIENT_ROWS: usize = 72;
 
-/// Factors of the groups' products; what they and those of rows are multiplied by is rounded, so that
-/// the order shows.
+/// Factors of the groups' products; what they and those of rows are multiplied by is rounded, so
+/// that the order shows.
 pub const ALPHA: [f32; 2] = [0.7, 2.9];
 /// What the factors of rows are multiplied by.
 const ROW_SCALE_FACTOR: f32 = 1.0 / 2688.0;

@@ -1,5 +1,5 @@
-//! The grouped GEMMs of FP8 operands, launched without the library: with a bias of every type, which
-//! the library gives to fprop only.
+//! The grouped GEMMs of FP8 operands, launched without the library: with a bias of every type,
+//! which the library gives to fprop only.
 
 use bytemuck::{bytes_of, cast_slice};
 use grouped_linear::numerics::{E4m3, E5m2};
@@ -40,8 +40,8 @@ pub struct BiasedFp8 {
     pub columns: usize,
 }
 
-/// A bias of each type with an output of each, added to the former output, and outputs of each that are
-/// the product alone. Blackwell's gradients of weights have no bias.
+/// A bias of each type with an output of each, added to the former output, and outputs of each that
+/// are the product alone. Blackwell's gradients of weights have no bias.
 pub fn of_kernel(name: &str) -> impl Iterator<Item = BiasedFp8> {
     let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
     let found = KERNELS.iter().find(|row| row.name == name);

@@ -1,7 +1,8 @@
-//! What differs for the kernels of Blackwell: the emulated GPU, and shapes for which the library takes
-//! the kernel that is broken. One block makes a tile of 128 rows, or a pair of blocks one of 256; which
-//! it is follows from the shape and the multiprocessors (`host/src/plan/tensor_cores.rs`). A scenario
-//! that reaches the other kernel fails unbroken, since a module is run without its other kernels.
+//! What differs for the kernels of Blackwell: the emulated GPU, and shapes for which the library
+//! takes the kernel that is broken. One block makes a tile of 128 rows, or a pair of blocks one of
+//! 256; which it is follows from the shape and the multiprocessors
+//! (`host/src/plan/tensor_cores.rs`). A scenario that reaches the other kernel fails unbroken,
+//! since a module is run without its other kernels.
 
 use grouped_linear::Arch;
 use grouped_linear::conformance::{Case, Operation, ProductCase, RowPattern};
@@ -39,8 +40,8 @@ pub fn most_rows(kernel: &Kernel) -> u32 {
     if architecture(kernel.name) == Arch::Sm100a { BLOCK_ROWS as u32 } else { HOPPER_ROWS }
 }
 
-/// Whether the library would let pairs of blocks make the tiles of a product: of a group there are rows
-/// of the output for both.
+/// Whether the library would let pairs of blocks make the tiles of a product: of a group there are
+/// rows of the output for both.
 fn fills_pairs(is_wgrad: bool, rows: RowPattern, tail: usize, out_features: usize) -> bool {
     if is_wgrad {
         return out_features > BLOCK_ROWS;
@@ -49,8 +50,8 @@ fn fills_pairs(is_wgrad: bool, rows: RowPattern, tail: usize, out_features: usiz
     splits.iter().sum::<usize>() + tail > splits.len() * BLOCK_ROWS
 }
 
-/// Multiprocessors for a kernel with a product of such a shape: one, where the library would let pairs
-/// make the tiles otherwise.
+/// Multiprocessors for a kernel with a product of such a shape: one, where the library would let
+/// pairs make the tiles otherwise.
 fn multiprocessors(kernel: &str, fills_pairs: bool) -> u32 {
     let alone = architecture(kernel) == Arch::Sm100a && !is_pair(kernel);
     if alone && fills_pairs { 1 } else { MULTIPROCESSORS }
@@ -88,9 +89,9 @@ pub fn paired_product(case: ProductCase) -> ProductCase {
     ProductCase { rows, tail: case.tail.max(missing(rows)), ..case }
 }
 
-/// Rows of a weight's gradient that end in the second block of a tile, where they ended in the first;
-/// and those of so many tiles that they fill more than a band fill one again, of tiles of twice the
-/// rows.
+/// Rows of a weight's gradient that end in the second block of a tile, where they ended in the
+/// first; and those of so many tiles that they fill more than a band fill one again, of tiles of
+/// twice the rows.
 fn beyond_a_block(rows: usize) -> usize {
     match rows {
         0..=BLOCK_ROWS => rows + BLOCK_ROWS,
@@ -119,8 +120,8 @@ fn missing(rows: RowPattern) -> usize {
     (splits.len() * BLOCK_ROWS + 1).saturating_sub(splits.iter().sum())
 }
 
-/// The product with groups that end in each of the lower two boxes of a warp's 32 rows, which code of
-/// their own stores where sums have left tensor memory; and in columns of all chunks.
+/// The product with groups that end in each of the lower two boxes of a warp's 32 rows, which code
+/// of their own stores where sums have left tensor memory; and in columns of all chunks.
 pub fn in_lower_boxes(case: ProductCase) -> ProductCase {
     let rows = Listed(&[20, 0, 29]);
     match case.pass {

@@ -1,5 +1,5 @@
-//! Modules without what the scenarios of a kernel never launch: what is not there need not be loaded
-//! thousands of times.
+//! Modules without what the scenarios of a kernel never launch: what is not there need not be
+//! loaded thousands of times.
 
 use std::sync::LazyLock;
 

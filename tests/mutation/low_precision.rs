@@ -122,8 +122,8 @@ fn with_subnormal(cases: Vec<QuantizeCase>, subnormal: Scaling) -> Vec<Scenario>
     cases.into_iter().map(quantize_scenario).chain([subnormal]).collect()
 }
 
-/// Those of a kernel that scales squares: cases of sources of these types, and a subnormal number of the
-/// type `peak`.
+/// Those of a kernel that scales squares: cases of sources of these types, and a subnormal number
+/// of the type `peak`.
 fn scaled_squares(peak: DType, types: &[DType]) -> Vec<Scenario> {
     let subnormal = Scaling::Peak(peak, 1e-39, Blocks::Square, [true; 2]);
     with_subnormal(of_types(fp8(Blocks::Square), types), subnormal)
@@ -134,8 +134,8 @@ fn of_types(cases: Vec<QuantizeCase>, types: &[DType]) -> Vec<QuantizeCase> {
     cases.into_iter().filter(|case| types.contains(&case.input)).collect()
 }
 
-/// Whether the library takes a kernel that reads the source once: with scales of the tensor's own, where a
-/// group has no more tiles, on average, than the emulated GPU holds blocks.
+/// Whether the library takes a kernel that reads the source once: with scales of the tensor's own,
+/// where a group has no more tiles, on average, than the emulated GPU holds blocks.
 fn is_current(case: &QuantizeCase) -> bool {
     let tiles = |rows: usize| rows.div_ceil(128) * case.columns.div_ceil(128);
     let (tiles, groups) = match case.source {
@@ -203,8 +203,8 @@ const fn plain(format: Format) -> QuantizeCase {
 
 /// More tiles below one another than a band has, beside others.
 const TALL: SourceCase = Tokens(Listed(&[2200, 5]), 0);
-/// A group of more tiles than the blocks of the emulated GPU hold, three each, and more than half of the
-/// blocks, which run at a time.
+/// A group of more tiles than the blocks of the emulated GPU hold, three each, and more than half
+/// of the blocks, which run at a time.
 const LARGE: SourceCase = Tokens(Listed(&[3300, 5, 0, 7, 1]), 0);
 /// The same at the end of the source and, as [`MANY_GROUPS`], of the table.
 const LARGE_LAST: SourceCase = Tokens(Listed(&ROWS_OF_LARGE_LAST), 0);
@@ -219,8 +219,8 @@ const LARGE_AND_EMPTY: SourceCase = Tokens(AllEmpty, 4 * 9 * 128);
 /// A group of zeros, one of subnormal numbers, and one of large ones, if there are few columns.
 const KINDS: SourceCase = Tokens(Listed(&[96, 32, 32, 32, 40]), 9);
 
-/// So many groups that a warp that looks for the last one would look behind the table otherwise, which
-/// ends where its memory does but for 4 bytes.
+/// So many groups that a warp that looks for the last one would look behind the table otherwise,
+/// which ends where its memory does but for 4 bytes.
 const MANY_GROUPS: SourceCase = Tokens(Sparse(331), 0);
 
 /// Numbers of every kind in blocks of 32, if there are 704 columns; several tiles for a block of

@@ -26,8 +26,9 @@ pub fn loaded(text: &str, seed: u64, kernel: &str) -> Result<(Machine, KernelId)
     Ok((machine, id))
 }
 
-/// The map of a matrix of lines, of as many groups as there are, `extents` from the innermost on, in
-/// boxes of `tile`. Numbers are swizzled, scales, which are FP32, are not. `kernel` is who reads it.
+/// The map of a matrix of lines, of as many groups as there are, `extents` from the innermost on,
+/// in boxes of `tile`. Numbers are swizzled, scales, which are FP32, are not. `kernel` is who reads
+/// it.
 pub fn map(
     kernel: &Kernel,
     data_type: TensorDataType,

@@ -41,9 +41,10 @@ use ptx_emulator::mutation::{Purpose, sites};
 
 use crate::mutant::{Family, Mutant, SEEDS, Verdict};
 
-/// The shipped modules, each a family of kernels, and the kernels that the sample is taken from; none:
-/// from all. The modules of low precision have the same kernel for many types, and those of Blackwell
-/// for one block and for two. Its other modules are compiled from the sources of Hopper's.
+/// The shipped modules, each a family of kernels, and the kernels that the sample is taken from;
+/// none: from all. The modules of low precision have the same kernel for many types, and those of
+/// Blackwell for one block and for two. Its other modules are compiled from the sources of
+/// Hopper's.
 const MODULES: &[(&str, &str, &[&str])] = &[
     ("gemm_bf16", include_str!("../../host/ptx/sm_90a/gemm_bf16.ptx"), &[]),
     ("gemm_f16", include_str!("../../host/ptx/sm_90a/gemm_f16.ptx"), &[]),

@@ -12,7 +12,8 @@ use crate::scenarios::WIDTHS;
 use DType::{Bf16, E4m3, E5m2, F16, F32};
 use RowPattern::{AllEmpty, Drawn, Listed};
 
-/// The cases of the kernel `gemm_fp8_` and this: `rows_vector_square_e4m3`, `rows_tensor_fast_e5m2`.
+/// The cases of the kernel `gemm_fp8_` and this: `rows_vector_square_e4m3`,
+/// `rows_tensor_fast_e5m2`.
 pub fn of_kernel(name: &str) -> Vec<ProductCase> {
     let base = base(name);
     if base.kernel == KernelChoice::Aligned {
@@ -62,8 +63,8 @@ fn base(name: &str) -> ProductCase {
     }
 }
 
-/// The cases of `align`: lines of all kinds, a group of several windows, windows of several groups, and
-/// strips of 128 lines and fewer.
+/// The cases of `align`: lines of all kinds, a group of several windows, windows of several groups,
+/// and strips of 128 lines and fewer.
 fn of_align(base: ProductCase) -> Vec<ProductCase> {
     let rows = |rows: &'static [usize]| ProductCase { rows: Listed(rows), ..base };
     vec![
@@ -76,14 +77,15 @@ fn of_align(base: ProductCase) -> Vec<ProductCase> {
         sized(ProductCase { scales: DrawnScales::Near, ..rows(&[129, 300]) }, [0, 16, 144]),
         sized(ProductCase { scales: DrawnScales::Near, ..rows(&[3, 1, 900]) }, [0, 16, 160]),
         sized(ProductCase { rows: Drawn(70), ..base }, [0, 16, 32]),
-        // More windows than run at once: what the last, of one block, writes behind its end is not written
-        // over by the first.
+        // More windows than run at once: what the last, of one block, writes behind its end is not
+        // written over by the first.
         sized(ProductCase { scales: DrawnScales::Near, ..rows(&[16_484]) }, [0, 16, 64]),
     ]
 }
 
-/// What a tile's halves are told apart by, factors in one of them, in one group, in its first or last window;
-/// and a row's last columns loaded and stored by threads, which no product with a bias does here.
+/// What a tile's halves are told apart by, factors in one of them, in one group, in its first or
+/// last window; and a row's last columns loaded and stored by threads, which no product with a bias
+/// does here.
 fn of_halves(base: ProductCase) -> Vec<ProductCase> {
     let ends = ProductCase { scales: DrawnScales::Ends, ..base };
     let mut all = vec![
@@ -130,15 +132,16 @@ fn arranged(base: ProductCase) -> Vec<ProductCase> {
     all.push(sized(ProductCase { rows: Drawn(70), factors: (1.0, 1.0), ..base }, [16, 16, 48]));
     all.push(sized(ProductCase { rows: AllEmpty, ..base }, [16, 16, 48]));
     if reduction {
-        // Tiles of several stages, one behind the other: what is left of one leaves while the next is
-        // multiplied.
+        // Tiles of several stages, one behind the other: what is left of one leaves while the next
+        // is multiplied.
         all.push(sized(rows(&[300, 260]), [0, 272, 272]));
         // Without a map of the output, threads store its boxes.
         let discrete = ProductCase { weights: Layout::Discrete, ..rows(&[129, 0, 65]) };
         // The last columns end in the first box of a row, and in the second.
         all.extend([272, 368].map(|columns| sized(discrete, [0, 144, columns])));
     } else {
-        // The same of whole tiles, of one stage and of several; below them, rows that copies store in part.
+        // The same of whole tiles, of one stage and of several; below them, rows that copies store
+        // in part.
         let several = rows(&[300, 228]);
         all.extend([16, 272].map(|features| sized(several, [features, 0, 272])));
         let dgrad = ProductCase { pass: Pass::Dgrad, ..rows(&[129, 0, 65]) };

@@ -179,8 +179,8 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             // Groups padded to 128 and to 48 rows, and scales of both operands.
             let padded = named(&["quantize Tokens(Many", "Tensor"]);
             let scaled = named(&["Wgrad Edges", "Tensor"]);
-            // One warp has all groups, or many; they are put in order, or are too many for it, or have
-            // as many tiles as need none.
+            // One warp has all groups, or many; they are put in order, or are too many for it, or
+            // have as many tiles as need none.
             let tables = [
                 (true, [true, true], 5, false, 0),
                 (false, [true, false], 5, true, 132),
@@ -248,9 +248,9 @@ fn sixteen(role: Role, pass: Pass, operands: ElementType) -> Vec<Scenario> {
     cases.chain(biased(pass, operands, role)).chain(more_blocks).collect()
 }
 
-/// A bias of each type, with an output of each, added to the former output, and outputs of each that are
-/// the product alone; both with factors of rows and without. Blackwell's kernels know that gradients
-/// have no bias.
+/// A bias of each type, with an output of each, added to the former output, and outputs of each
+/// that are the product alone; both with factors of rows and without. Blackwell's kernels know that
+/// gradients have no bias.
 fn biased(pass: Pass, operands: ElementType, role: Role) -> impl Iterator<Item = Scenario> {
     let types = [ElementType::Bf16, ElementType::F16, ElementType::F32];
     let with_bias = [24, 88, 152].into_iter().enumerate().map(move |(index, columns)| {
@@ -435,8 +435,8 @@ fn setup() -> Vec<Scenario> {
         let splits = splits.iter().map(|own| own.to_vec()).collect();
         Scenario::Bad(BadSplits { product: None, dtype, splits, message })
     };
-    // Two numbers meet in one step of the scan; what comes to an unsaturated sum afterwards makes it
-    // small. The scan of a warp, then that of the warps.
+    // Two numbers meet in one step of the scan; what comes to an unsaturated sum afterwards makes
+    // it small. The scan of a warp, then that of the warps.
     let meets = [1, 2, 4, 8, 16].map(|distance| {
         let mut splits = vec![0; 32];
         (splits[0], splits[distance]) = (i64::MAX, i64::MAX);

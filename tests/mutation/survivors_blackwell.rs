@@ -1,5 +1,5 @@
-//! The mutants of the modules of Blackwell that nothing notices, and why that is right. Kernels have the
-//! same places, so they are listed by the place: of each kernel the lines.
+//! The mutants of the modules of Blackwell that nothing notices, and why that is right. Kernels
+//! have the same places, so they are listed by the place: of each kernel the lines.
 
 use ptx_emulator::mutation::Site;
 

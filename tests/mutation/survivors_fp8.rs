@@ -1,5 +1,5 @@
-//! The mutants of the products of FP8 with one scale for each group that nothing notices, and why that is
-//! right.
+//! The mutants of the products of FP8 with one scale for each group that nothing notices, and why
+//! that is right.
 
 use crate::survivors::Survivors;
 

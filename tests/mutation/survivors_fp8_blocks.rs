@@ -1,4 +1,5 @@
-//! The mutants of the products of FP8 with scales of blocks that nothing notices, and why that is right.
+//! The mutants of the products of FP8 with scales of blocks that nothing notices, and why that is
+//! right.
 
 use crate::survivors::Survivors;
 

@@ -1,5 +1,6 @@
-//! What the kernels of a run moved. Nobody can measure the products of Blackwell on a GPU here, so a
-//! broken one is also noticed if it moves other data than the unbroken one, though it computes the same.
+//! What the kernels of a run moved. Nobody can measure the products of Blackwell on a GPU here, so
+//! a broken one is also noticed if it moves other data than the unbroken one, though it computes
+//! the same.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -115,8 +115,8 @@ fn want(shape: &Shape, values: &[f32], recipe: &Recipe, direction: Direction) ->
     Want { amax, data, scales, exact, restored: in_place }
 }
 
-/// On Hopper, and one of five cases on Blackwell, too: five has no divisor in common with the numbers
-/// of recipes, types and orders, so that all of them have their turn.
+/// On Hopper, and one of five cases on Blackwell, too: five has no divisor in common with the
+/// numbers of recipes, types and orders, so that all of them have their turn.
 fn check(case: &Case) {
     for architecture in ARCHITECTURES {
         if architecture == Arch::Sm90a || case.seed.is_multiple_of(5) {
@@ -236,9 +236,9 @@ fn check_on(architecture: Arch, case: &Case) {
     }
 }
 
-/// Lines of BF16 have a kernel for each form; one of seven cases asks for both forms at once, which the
-/// general kernel makes: seven, as five, has no divisor in common with the numbers of recipes, types and
-/// orders.
+/// Lines of BF16 have a kernel for each form; one of seven cases asks for both forms at once, which
+/// the general kernel makes: seven, as five, has no divisor in common with the numbers of recipes,
+/// types and orders.
 fn launches(case: &Case, args: Nvfp4Args, kind: ElementType) -> Vec<Nvfp4Args> {
     let of_form = |exact: bool| {
         let copy = |copy: MxCopy| match exact {

@@ -106,8 +106,8 @@ impl Shape {
         Place::new(before, line, pitch, offset)
     }
 
-    /// Lines before those of a group, the line of an element among them, elements of a line, and of that line
-    /// those before the element.
+    /// Lines before those of a group, the line of an element among them, elements of a line, and of
+    /// that line those before the element.
     fn position(
         &self,
         direction: Direction,
@@ -213,11 +213,12 @@ pub enum Contents {
     /// Blocks of zeros, of subnormal numbers, with infinities, NaNs of either sign, the extremes of
     /// the exponent, and ties and their neighbours.
     Edges,
-    /// Numbers of FP32 alone that have no quarter: in each band of sixteen rows the sum of the first two
-    /// is a tie of BF16 or just above one, as the quarter of the second is rounded before the sum or not.
+    /// Numbers of FP32 alone that have no quarter: in each band of sixteen rows the sum of the
+    /// first two is a tie of BF16 or just above one, as the quarter of the second is rounded before
+    /// the sum or not.
     Quarters,
-    /// Numbers that are as far on their way between two of E2M1 as the bits of their element take to
-    /// the further one, and their neighbours, in blocks and groups whose scales are 1.
+    /// Numbers that are as far on their way between two of E2M1 as the bits of their element take
+    /// to the further one, and their neighbours, in blocks and groups whose scales are 1.
     Ties(StochasticBits),
 }
 
@@ -286,8 +287,8 @@ fn edge(rng: &mut Rng, block: usize) -> f32 {
     }
 }
 
-/// A number from −6 to 6 that `random` just takes to its further neighbour, or that is next to it; any
-/// other where the type has no such number.
+/// A number from −6 to 6 that `random` just takes to its further neighbour, or that is next to it;
+/// any other where the type has no such number.
 fn tie(rng: &mut Rng, random: u16, kind: ElementType) -> f32 {
     let pick = rng.next();
     // The numbers of E2M1 and the ways between them.

@@ -1,7 +1,8 @@
-//! Functions driven by an autodiff engine (a tape), and pipelines of them, on every device that this
-//! crate computes on.
+//! Functions driven by an autodiff engine (a tape), and pipelines of them, on every device that
+//! this crate computes on.
 //!
-//! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the reason.
+//! Every test is a trial per engine. Without a GPU its trials are shown as ignored, with the
+//! reason.
 
 #[cfg(feature = "emulator")]
 mod capture;

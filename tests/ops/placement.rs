@@ -1,5 +1,5 @@
-//! Memory that a later operation cannot use, between two multiples of 16 bytes or on another device:
-//! refused before the first operation writes, and taken wherever it can be used.
+//! Memory that a later operation cannot use, between two multiples of 16 bytes or on another
+//! device: refused before the first operation writes, and taken wherever it can be used.
 
 use grouped_linear::ops::{BackwardArguments, ForwardArguments, OpId, Sequential, Sink, names};
 use grouped_linear::{

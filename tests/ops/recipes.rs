@@ -207,7 +207,8 @@ fn kept(stream: &Stream) -> Result<()> {
             let (_, saved) = net.pipeline.forward(stream, Net::x(stream)?, arguments)?;
             let specs = &saved.plan().specs;
             let names: Vec<_> = specs[0].saved.names().collect();
-            // On Hopper, and on a CPU, numbers of MXFP8 and NVFP4 are exact: without scales of blocks.
+            // On Hopper, and on a CPU, numbers of MXFP8 and NVFP4 are exact: without scales of
+            // blocks.
             let [scales, amax] = match recipe {
                 Recipe::Current(_) | Recipe::Delayed(_) => [2, 0],
                 Recipe::Block(_) => [1, 0],
@@ -416,8 +417,8 @@ fn shared_buffers(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// A gradient of the first layer over what the second one's recipe remembers: a number for each token
-/// over one for each group, of which there are as many.
+/// A gradient of the first layer over what the second one's recipe remembers: a number for each
+/// token over one for each group, of which there are as many.
 fn over_memory(stream: &Stream) -> Result<()> {
     let net = Net::new(stream)?;
     let [up, _, down] = net.ids;

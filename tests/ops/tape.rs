@@ -1,5 +1,5 @@
-//! A small reverse-mode engine that knows nothing of layers: it holds tensors and drives functions by
-//! the names of their inputs and gradients.
+//! A small reverse-mode engine that knows nothing of layers: it holds tensors and drives functions
+//! by the names of their inputs and gradients.
 
 use grouped_linear::ops::{Function, Gradient, Gradients, Inputs, Selection, Sinks, names};
 use grouped_linear::{

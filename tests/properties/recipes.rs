@@ -1,5 +1,5 @@
-//! Properties of layers that follow a recipe, whichever: recipe, its choices, precision of backward,
-//! types, sizes, splits and bias are drawn together, as no table has them.
+//! Properties of layers that follow a recipe, whichever: recipe, its choices, precision of
+//! backward, types, sizes, splits and bias are drawn together, as no table has them.
 
 use grouped_linear::conformance::{Generator, engines_of_every_architecture};
 use grouped_linear::recipe::{
@@ -229,7 +229,8 @@ impl Data {
 #[derive(Debug, PartialEq)]
 struct Results([(&'static str, usize, Vec<f32>); 5]);
 
-/// The same problems at every run, unless `PROPTEST_RNG_SEED` draws others and `PROPTEST_CASES` more.
+/// The same problems at every run, unless `PROPTEST_RNG_SEED` draws others and `PROPTEST_CASES`
+/// more.
 fn settings() -> ProptestConfig {
     let usual = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     match usual.rng_seed {
@@ -346,8 +347,8 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|value| value * value).sum::<f64>().sqrt()
 }
 
-/// For each row of the results how large the terms of its sums are together: what they cancel to may
-/// be much smaller, and the errors of the sums are not.
+/// For each row of the results how large the terms of its sums are together: what they cancel to
+/// may be much smaller, and the errors of the sums are not.
 fn terms(problem: &Problem, data: &Data) -> [Vec<f64>; 5] {
     let Config { in_features: k, out_features: n, .. } = problem.config();
     let of = |values: &[f32]| norm(values.iter().map(|&value| f64::from(value)));

@@ -1,5 +1,5 @@
-//! The committed table of what each kernel uses: a ratchet against spills and lost instructions, and
-//! what must hold of machine code.
+//! The committed table of what each kernel uses: a ratchet against spills and lost instructions,
+//! and what must hold of machine code.
 
 use std::path::{Path, PathBuf};
 
@@ -230,9 +230,9 @@ fn check_accumulators(kernel: &Function, body: &str) -> Result<()> {
     Ok(())
 }
 
-/// Warps that multiply on Hopper stay together. If what a loop asks might part a warpgroup's threads,
-/// ptxas has them yield at the head of each loop inside, and takes descriptors from registers of threads
-/// (docs/kernels.md); behind the last product it may.
+/// Warps that multiply on Hopper stay together. If what a loop asks might part a warpgroup's
+/// threads, ptxas has them yield at the head of each loop inside, and takes descriptors from
+/// registers of threads (docs/kernels.md); behind the last product it may.
 fn check_together(code: &MachineCode) -> Result<()> {
     let is_product = |opcode: &&str| WARPGROUP_OPCODES.iter().any(|name| opcode.starts_with(name));
     let opcodes: Vec<&str> = code.opcodes().collect();

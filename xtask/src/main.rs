@@ -29,7 +29,8 @@ cargo xtask <command>
   bench-report --check [RUN.json…]  compare them with what is there
   bundle           release test and bench binaries and the CLI, stripped, in bundle/
   package          package the libraries, build and run an outside consumer of them
-  size             print the source files over 500 lines";
+  size             print the source files over 500 lines and the comments over 100 columns
+  size --check     refuse comments over 100 columns";
 
 fn main() -> ExitCode {
     match run() {
@@ -55,6 +56,7 @@ fn run() -> Result<()> {
         ["bundle"] => bundle::run(&root),
         ["package"] => package::run(&root),
         ["size"] => size::run(&root),
+        ["size", "--check"] => size::check(&root),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

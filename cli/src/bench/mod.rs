@@ -23,8 +23,8 @@ pub struct BenchArgs {
     /// Predict times with the analytic model (docs/performance-model.md); nothing runs on a GPU.
     #[arg(long)]
     model: bool,
-    /// Shapes, by name (s01 to s12, x01 to x04, and m1 to m6, with a `z` behind for Zipf splits); all
-    /// of s and x if none is named.
+    /// Shapes, by name (s01 to s12, x01 to x04, and m1 to m6, with a `z` behind for Zipf splits);
+    /// all of s and x if none is named.
     #[arg(long, value_delimiter = ',')]
     shape: Vec<String>,
     /// A shape of your own, beside those named. DIST is how rows are dealt out: bal, jit, zipf:S,
@@ -40,8 +40,8 @@ pub struct BenchArgs {
     /// Passes; all if none is named.
     #[arg(long, value_enum, value_delimiter = ',')]
     pass: Vec<PassChoice>,
-    /// Recipes, as `train` names them, or kernels of theirs; all that the GPU has if none is named. Of
-    /// quantizers those that recipes with these kernels use.
+    /// Recipes, as `train` names them, or kernels of theirs; all that the GPU has if none is named.
+    /// Of quantizers those that recipes with these kernels use.
     #[arg(long, value_enum, value_delimiter = ',')]
     recipe: Vec<RecipeName>,
     /// How a tile is made on Blackwell.

@@ -66,8 +66,8 @@ fn absence(machine: &Machine, recipe: RecipeName) -> &'static str {
     }
 }
 
-/// Which kernels the flags ask for that the model lacks, and the recipes that it has instead for each
-/// of the passes named.
+/// Which kernels the flags ask for that the model lacks, and the recipes that it has instead for
+/// each of the passes named.
 fn missing(
     args: &BenchArgs,
     machine: &Machine,

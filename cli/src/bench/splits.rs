@@ -1,7 +1,7 @@
 //! How rows are dealt out to experts.
 //!
-//! Splits are made from integers and a few powers by a generator of its own, so that every run has the
-//! same rows for each expert.
+//! Splits are made from integers and a few powers by a generator of its own, so that every run has
+//! the same rows for each expert.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -126,8 +126,8 @@ fn zipf(count: usize, power: f64, rows: u64) -> Vec<u64> {
     apportion(&weights, rows)
 }
 
-/// Whole numbers in the ratio of `weights` that add up to `total`: the largest remainders are rounded
-/// up, of equal ones the first.
+/// Whole numbers in the ratio of `weights` that add up to `total`: the largest remainders are
+/// rounded up, of equal ones the first.
 fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     let exact: Vec<f64> = weights.iter().map(|weight| weight * total as f64 / sum).collect();

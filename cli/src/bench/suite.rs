@@ -78,8 +78,8 @@ const SUITE: &[Row] = &[
     ("x04", 8, 32768, 4096, 7168, One),
 ];
 
-/// Those that layers of TransformerEngine were timed with (docs/benchmarks.md); with a `z` behind the
-/// name rows are dealt as 1 / rank in multiples of 128, and an eighth of the experts has none.
+/// Those that layers of TransformerEngine were timed with (docs/benchmarks.md); with a `z` behind
+/// the name rows are dealt as 1 / rank in multiples of 128, and an eighth of the experts has none.
 const LAYERS: &[Row] = &[
     ("m1", 8, 32768, 4096, 7168, Balanced),
     ("m2", 32, 32768, 4096, 7168, Balanced),

@@ -36,8 +36,9 @@ pub struct PlanArgs {
     /// Passes; all if none is named.
     #[arg(long, value_enum, value_delimiter = ',', requires = "plan")]
     pass: Vec<PassName>,
-    /// What is multiplied: f32, f16, or a recipe of `bench`: bf16, current, delayed, block, mxfp8, nvfp4;
-    /// or fp8-fast or fp8-tensor, of which current has the first in fprop and the other in the gradients.
+    /// What is multiplied: f32, f16, or a recipe of `bench`: bf16, current, delayed, block, mxfp8,
+    /// nvfp4; or fp8-fast or fp8-tensor, of which current has the first in fprop and the other in
+    /// the gradients.
     #[arg(long, default_value = "bf16", requires = "plan")]
     recipe: Operands,
     /// Type of the result: f32, f16 or bf16. Of FP32 operands it is f32.
@@ -46,8 +47,8 @@ pub struct PlanArgs {
     /// The kernel, by name: auto, simt, block, narrow, pair or aligned.
     #[arg(long, default_value = "auto", value_parser = kernel, requires = "plan")]
     kernel: KernelChoice,
-    /// For which device: cpu, cuda:0, emulated:sm_90a, emulated:sm_100a, or sm_90a or sm_100a for a GPU
-    /// that need not be here, an H200 with 132 or a B200 with 148 multiprocessors.
+    /// For which device: cpu, cuda:0, emulated:sm_90a, emulated:sm_100a, or sm_90a or sm_100a for a
+    /// GPU that need not be here, an H200 with 132 or a B200 with 148 multiprocessors.
     #[arg(long, default_value = "sm_90a", requires = "plan")]
     target: TargetChoice,
     /// Another number of multiprocessors.
@@ -214,7 +215,8 @@ impl PlanArgs {
     }
 }
 
-/// A product of operands that are quantized as a recipe of `bench` says, and stored as a layer would.
+/// A product of operands that are quantized as a recipe of `bench` says, and stored as a layer
+/// would.
 pub fn quantized(choice: RecipeChoice, product: GemmProblem, target: Target) -> ScaledGemmProblem {
     let GemmProblem { pass, groups, rows, in_features, out_features, .. } = product;
     let (a, b) = formats(choice, pass);

@@ -1,6 +1,7 @@
-//! Checkpoints: weights, moments, what recipes remember, step and settings in one safetensors file that
-//! is checked in full before anything of it is used: a checksum covers the settings and the tensors, and
-//! what the settings ask for must be what the file holds before any memory is asked for.
+//! Checkpoints: weights, moments, what recipes remember, step and settings in one safetensors file
+//! that is checked in full before anything of it is used: a checksum covers the settings and the
+//! tensors, and what the settings ask for must be what the file holds before any memory is asked
+//! for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -118,8 +119,8 @@ impl Checkpoint {
         Ok(state)
     }
 
-    /// Fills weights and moments of a model made from the checkpoint's settings, and what its recipes
-    /// remember.
+    /// Fills weights and moments of a model made from the checkpoint's settings, and what its
+    /// recipes remember.
     pub fn restore(
         &self,
         path: &Path,

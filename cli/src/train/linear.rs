@@ -360,8 +360,8 @@ impl Linear {
     }
 }
 
-/// The recipe with random numbers of the layer's own: layers that rounded with the same ones would err
-/// alike.
+/// The recipe with random numbers of the layer's own: layers that rounded with the same ones would
+/// err alike.
 fn own_numbers(recipe: Recipe, name: &str) -> Recipe {
     match recipe {
         Recipe::Nvfp4(nvfp4) => {

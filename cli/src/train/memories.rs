@@ -1,5 +1,5 @@
-//! What recipes remember from step to step, on the host: histories and scales of delayed scaling, and
-//! where random numbers go on. A checkpoint holds it, beside the parameters.
+//! What recipes remember from step to step, on the host: histories and scales of delayed scaling,
+//! and where random numbers go on. A checkpoint holds it, beside the parameters.
 
 use std::collections::BTreeMap;
 

@@ -181,7 +181,8 @@ impl Model {
     }
 }
 
-/// Refuses so many weights that there is no memory for them: a vector that gets none ends the program.
+/// Refuses so many weights that there is no memory for them: a vector that gets none ends the
+/// program.
 fn ensure_room(weights: u64) -> Result<()> {
     let bytes = weights.saturating_mul(Parameter::BYTES as u64);
     let mut room = Vec::<u8>::new();
@@ -207,7 +208,8 @@ mod tests {
     use super::super::data::Text;
     use super::*;
 
-    /// What of the recipes goes into a checkpoint, and whether a recipe that is given it goes on alike.
+    /// What of the recipes goes into a checkpoint, and whether a recipe that is given it goes on
+    /// alike.
     #[test]
     fn what_recipes_remember_is_all_that_they_go_on_from() {
         let remembering = [RecipeChoice::Delayed, RecipeChoice::Nvfp4];

@@ -237,8 +237,8 @@ impl<'a> Session<'a> {
         checkpoint::save(&checkpoint_path(self.args), &state, &self.model.parameters(), &memories)
     }
 
-    /// Loss on at most `most` held-out bytes, and where their tokens went. Recipes remember nothing of
-    /// it, so that a run ends in the same numbers however often it is looked at.
+    /// Loss on at most `most` held-out bytes, and where their tokens went. Recipes remember nothing
+    /// of it, so that a run ends in the same numbers however often it is looked at.
     fn evaluate(&mut self, most: usize) -> Result<(f64, Load)> {
         let memories = self.model.memories()?;
         let positions = self.text.held_out_positions(most);

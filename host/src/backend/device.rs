@@ -155,8 +155,8 @@ impl Device {
         self.0.statistics()
     }
 
-    /// The first GPU that has tensor-core kernels here, else the CPU. GPUs that cannot be opened are
-    /// passed over.
+    /// The first GPU that has tensor-core kernels here, else the CPU. GPUs that cannot be opened
+    /// are passed over.
     pub fn best_available() -> Self {
         let gpus = (0..Self::cuda_count().unwrap_or(0)).map(Self::cuda);
         first_with_kernels(gpus).unwrap_or_else(Self::cpu)
@@ -219,9 +219,9 @@ impl Stream {
         &*self.queue
     }
 
-    /// Allocates what launches with these splits do, those that need most `scratch` bytes: before the
-    /// first of them, since one that found no memory would leave what the others have added to. (What the
-    /// first needs for itself, it allocates before it writes.)
+    /// Allocates what launches with these splits do, those that need most `scratch` bytes: before
+    /// the first of them, since one that found no memory would leave what the others have added to.
+    /// (What the first needs for itself, it allocates before it writes.)
     ///
     /// # Errors
     /// Out of memory; in a capture, memory that has not been allocated yet.
@@ -229,7 +229,8 @@ impl Stream {
         if scratch == 0 { Ok(()) } else { self.queue.reserve(scratch, splits) }
     }
 
-    /// [`Queue::together`]: operations that may overlap, and of which a GPU is given none if `work` fails.
+    /// [`Queue::together`]: operations that may overlap, and of which a GPU is given none if `work`
+    /// fails.
     pub(crate) fn together(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut work = Some(work);
         self.queue.together(&mut || work.take().map_or(Ok(()), |work| work()))
@@ -286,16 +287,16 @@ impl Stream {
         Ok(Graph { graph: graph?, device: self.device_id() })
     }
 
-    /// How long each kernel takes that `work` adds to this stream, in their order; waits for them. (What
-    /// other threads add to it meanwhile is among them.) Copies and fills are not kernels of this
-    /// library, and are left out.
+    /// How long each kernel takes that `work` adds to this stream, in their order; waits for them.
+    /// (What other threads add to it meanwhile is among them.) Copies and fills are not kernels of
+    /// this library, and are left out.
     ///
-    /// The kernels of an operation are launched one by one, each between two events, so work takes the
-    /// host longer than usual and the GPU a few microseconds a kernel. Where the GPU has nothing else
-    /// to do, a time contains its wait for the launch: add work before that keeps it busy for long
-    /// enough, and run `work` once before, so that modules are loaded. Times have the resolution of the
-    /// driver's events, about half a microsecond. Operations of a layer's pass that otherwise overlap do not
-    /// here, so their times may add up to more than the pass takes.
+    /// The kernels of an operation are launched one by one, each between two events, so work takes
+    /// the host longer than usual and the GPU a few microseconds a kernel. Where the GPU has
+    /// nothing else to do, a time contains its wait for the launch: add work before that keeps it
+    /// busy for long enough, and run `work` once before, so that modules are loaded. Times have the
+    /// resolution of the driver's events, about half a microsecond. Operations of a layer's pass
+    /// that otherwise overlap do not here, so their times may add up to more than the pass takes.
     ///
     /// ```
     /// use grouped_linear::functional::{CastArgs, cast};
@@ -312,10 +313,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// What `work` returns, captures and replays of graphs on this stream included, since the kernels
-    /// of a graph cannot be timed one by one; a device without a clock for kernels, which are all but
-    /// CUDA's; a stream whose work is being recorded or whose kernels are being timed already; a driver
-    /// failure.
+    /// What `work` returns, captures and replays of graphs on this stream included, since the
+    /// kernels of a graph cannot be timed one by one; a device without a clock for kernels, which
+    /// are all but CUDA's; a stream whose work is being recorded or whose kernels are being timed
+    /// already; a driver failure.
     pub fn kernel_times(&self, work: impl FnOnce(&Self) -> Result<()>) -> Result<Vec<KernelTime>> {
         self.queue.begin_kernel_times()?;
         let timing = Timing(&*self.queue);

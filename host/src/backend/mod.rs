@@ -57,8 +57,8 @@ pub(crate) trait Queue: Debug + Send + Sync {
     /// engine needs none.
     fn address_table(&self, tensors: &[Tensor]) -> Result<Option<AddressTable>>;
 
-    /// Allocates what launches do: scratch memory of so many bytes, unless there is as much, and the
-    /// splits' copy on the device. The CPU needs neither.
+    /// Allocates what launches do: scratch memory of so many bytes, unless there is as much, and
+    /// the splits' copy on the device. The CPU needs neither.
     fn reserve(&self, _bytes: usize, _splits: &Splits) -> Result<()> {
         Ok(())
     }
@@ -137,8 +137,8 @@ pub(crate) trait Launcher: Queue {
     /// Adds the launches of one operation, in order.
     fn submit(&self, launches: &Launches) -> Result<()>;
 
-    /// Address of at least `bytes` bytes of scratch memory, 256-byte aligned, that later work on this
-    /// queue may reuse in order; operations of one [`Queue::together`] have each their own.
+    /// Address of at least `bytes` bytes of scratch memory, 256-byte aligned, that later work on
+    /// this queue may reuse in order; operations of one [`Queue::together`] have each their own.
     fn workspace(&self, bytes: usize) -> Result<u64>;
 
     /// Address of the status block that keeps the first error of the queue's set-up kernels.

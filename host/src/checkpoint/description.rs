@@ -1,4 +1,5 @@
-//! What a file's metadata say of quantized weights: a line of JSON, read as strictly as it is written.
+//! What a file's metadata say of quantized weights: a line of JSON, read as strictly as it is
+//! written.
 
 use serde_json::{Map, Value};
 
@@ -154,7 +155,8 @@ impl Description {
         Ok(own)
     }
 
-    /// Refuses to share what copies of the format do not, and factors where a group has no one scale.
+    /// Refuses to share what copies of the format do not, and factors where a group has no one
+    /// scale.
     fn check_shared(&self, key: &str) -> Result<()> {
         let Self { spec, shared, has_scale } = self;
         if *has_scale && !spec.format.is_whole() {

@@ -121,8 +121,8 @@ pub fn open(bytes: &[u8]) -> Result<SafeTensors<'_>> {
     SafeTensors::deserialize(bytes).map_err(broken)
 }
 
-/// The metadata of a safetensors file that belong to no tensor, by name: where [`save_quantized`] says
-/// what its tensors are.
+/// The metadata of a safetensors file that belong to no tensor, by name: where [`save_quantized`]
+/// says what its tensors are.
 ///
 /// ```
 /// use grouped_linear::checkpoint::{self, safetensors::serialize};

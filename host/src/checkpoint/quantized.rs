@@ -26,15 +26,15 @@ pub struct SavedQuantized {
 ///
 /// ```text
 /// name                                         what
-/// weight.rowwise.data, .scale_inv, .amax       the rowwise copy, in the shapes of QuantizedSpec::copy
+/// weight.rowwise.data, .scale_inv, .amax       the rowwise copy, shaped as QuantizedSpec::copy
 /// weight.columnwise.data, .scale_inv, .amax    the columnwise copy
 /// weight.scale                                 QuantizedTensor::scale
 /// ```
 ///
 /// There are only those that the weights have: exact numbers have no `scale_inv`, only NVFP4 has an
 /// `amax`, and what the copies share stands once, under the name of the rowwise one. The metadata's
-/// entry `weight.quantized` says which format and copies these are. Discrete weights are saved one by
-/// one, each under a prefix of its own, as [`QuantizedTensor::group`]s of packed ones can be.
+/// entry `weight.quantized` says which format and copies these are. Discrete weights are saved one
+/// by one, each under a prefix of its own, as [`QuantizedTensor::group`]s of packed ones can be.
 ///
 /// ```
 /// use grouped_linear::checkpoint::{self, safetensors};
@@ -69,7 +69,8 @@ pub struct SavedQuantized {
 /// ```
 ///
 /// # Errors
-/// Tokens instead of weights; the stream belongs to another device; a failure of earlier work on it.
+/// Tokens instead of weights; the stream belongs to another device; a failure of earlier work on
+/// it.
 pub fn save_quantized(
     stream: &Stream,
     weights: &QuantizedTensor,
@@ -119,9 +120,9 @@ pub fn load_quantized(
 /// with `prefix`: packed ones, or one [`QuantizedTensor::group`] of them.
 ///
 /// # Errors
-/// As [`load_quantized`]; the file's weights have another shape, format or other copies; then nothing
-/// has been written. A driver failure, or a stream that records a graph; then some of it may have
-/// been.
+/// As [`load_quantized`]; the file's weights have another shape, format or other copies; then
+/// nothing has been written. A driver failure, or a stream that records a graph; then some of it
+/// may have been.
 pub fn load_quantized_into(
     stream: &Stream,
     tensors: &SafeTensors<'_>,

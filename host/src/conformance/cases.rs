@@ -423,8 +423,8 @@ fn cases_of_whole_blocks() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Products of 49 stages, listed rather than drawn: Hopper's copies hold back in long ones. Its kernels of
-/// fprop with tiles of 256 columns and of 240, and of dgrad.
+/// Products of 49 stages, listed rather than drawn: Hopper's copies hold back in long ones. Its
+/// kernels of fprop with tiles of 256 columns and of 240, and of dgrad.
 fn cases_of_long_products() -> impl Iterator<Item = Case> {
     use DType::{Bf16, F16};
     use Operation::{Dgrad, Fprop};
@@ -449,7 +449,8 @@ fn cases_of_long_products() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Very many experts, listed rather than drawn: beyond 64, where lists of fixed length end, in both layouts.
+/// Very many experts, listed rather than drawn: beyond 64, where lists of fixed length end, in both
+/// layouts.
 fn cases_of_many_experts() -> impl Iterator<Item = Case> {
     use Operation::{Dbias, Dgrad, Dscales, Fprop, Layer, Wgrad};
     let operations = [Fprop, Dgrad, Wgrad, Dbias, Dscales, Layer].into_iter();
@@ -472,7 +473,8 @@ fn listed() -> impl Iterator<Item = Case> {
 }
 
 /// A selection in which every two values of different axes meet, for operations and for layers,
-/// buffers without rows, gradients of whole blocks of features, long products, and very many experts.
+/// buffers without rows, gradients of whole blocks of features, long products, and very many
+/// experts.
 pub fn selected_cases() -> Vec<Case> {
     let cases = pairwise::select(&AXES, SEED, |values| case(values).work());
     let cases = cases.into_iter().map(|values| case(&values));

@@ -85,8 +85,8 @@ const BIASES: &[BiasCase] = &[
 const SINKS: &[SinkCase] =
     &[SinkCase::New, SinkCase::Overwrite, SinkCase::Accumulate, SinkCase::AccumulateF32];
 const FEATURES: &[(usize, usize)] = &[(64, 24), (136, 72), (16, 8), (33, 129)];
-/// A layer's very many experts, fewer than those of other cases: a layer case is ten times the work of
-/// another.
+/// A layer's very many experts, fewer than those of other cases: a layer case is ten times the work
+/// of another.
 pub(super) const MANY_EXPERTS: RowPattern = RowPattern::Drawn(130);
 const ROWS: &[RowPattern] = &[
     RowPattern::One,

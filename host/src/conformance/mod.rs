@@ -62,8 +62,9 @@ impl Engine {
         self.turns.takes(number, kernels)
     }
 
-    /// Whether the case can find anything here. Quantizations are compared with the CPU's, byte by byte,
-    /// so the CPU's own would be with themselves; the reference's tests are in `reference::quantize`.
+    /// Whether the case can find anything here. Quantizations are compared with the CPU's, byte by
+    /// byte, so the CPU's own would be with themselves; the reference's tests are in
+    /// `reference::quantize`.
     pub fn tells(&self, case: &LowPrecisionCase) -> bool {
         self.name != "cpu" || matches!(case, LowPrecisionCase::Product(_))
     }
@@ -86,8 +87,8 @@ impl Engine {
 pub const SCHEDULER_SEEDS: [u64; 5] = [1, 2, 3, 5, 8];
 
 /// The cases that emulated Blackwell runs in `cargo test`: of its own products one of two, of the
-/// kernels that Hopper runs in full one of sixteen. Neither number has a divisor in common with that
-/// of the seeds.
+/// kernels that Hopper runs in full one of sixteen. Neither number has a divisor in common with
+/// that of the seeds.
 #[cfg(feature = "emulator")]
 const BLACKWELL_TURNS: Turns = Turns { own: 2, shared: 16 };
 

@@ -12,8 +12,8 @@ type Pair = ((usize, usize), (usize, usize));
 const CANDIDATES: usize = 24;
 
 /// Rows of value numbers, one per axis of `axes[i]` values. Each is the candidate that covers most
-/// pairs for its work, which is not 0 (the greedy heuristic for weighted set cover, Chvátal, Math. Oper.
-/// Res. 4, 1979). The choice is deterministic for a seed.
+/// pairs for its work, which is not 0 (the greedy heuristic for weighted set cover, Chvátal, Math.
+/// Oper. Res. 4, 1979). The choice is deterministic for a seed.
 pub(super) fn select(
     axes: &[usize],
     seed: u64,

@@ -41,8 +41,8 @@ pub enum Outcome {
 }
 
 /// Runs `case` twice on `device` and checks the results: close to the oracle, untouched where
-/// nothing may be written, and equal to the bit between the two runs. An emulated GPU takes the same
-/// course twice, so there the second run is left out unless it is the one in a graph.
+/// nothing may be written, and equal to the bit between the two runs. An emulated GPU takes the
+/// same course twice, so there the second run is left out unless it is the one in a graph.
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -51,8 +51,8 @@ pub fn run_case(case: &Case, device: &Device) -> Result<Outcome, String> {
     run(case, device, if repeats { 2 } else { 1 })
 }
 
-/// Runs `case` once on `device`, in a graph if it is captured, and checks the results as [`run_case`]
-/// does.
+/// Runs `case` once on `device`, in a graph if it is captured, and checks the results as
+/// [`run_case`] does.
 ///
 /// # Errors
 /// What is wrong, in words.

@@ -25,9 +25,9 @@ pub(crate) enum Lines {
 
 /// Lines of a box; each has 128 bytes, the span of the swizzle. Of the reduction a box has one step
 /// of the ring. Of rows and columns it has what one block reads in a step: the rows of a tile; on
-/// Hopper all 256 columns of a tile, and 16 more than a narrow one multiplies, since weights in tensors
-/// of their own have one map for both; on Blackwell 128, twice for a block alone, once for each block
-/// of a pair, since a pair's blocks read half of the right operand each.
+/// Hopper all 256 columns of a tile, and 16 more than a narrow one multiplies, since weights in
+/// tensors of their own have one map for both; on Blackwell 128, twice for a block alone, once for
+/// each block of a pair, since a pair's blocks read half of the right operand each.
 pub(crate) fn box_lines(target: KernelTarget, side: Side, lines: Lines) -> u32 {
     match (lines, target, side) {
         (Lines::Reduction, ..) => 64,
@@ -44,7 +44,8 @@ pub(crate) fn output_rows(target: KernelTarget) -> u32 {
     }
 }
 
-/// What the lines of an operand in 16 bits are, or of one in MXFP8, which lies as its source does, too.
+/// What the lines of an operand in 16 bits are, or of one in MXFP8, which lies as its source does,
+/// too.
 pub(crate) fn source_lines(pass: Pass, side: Side) -> Lines {
     match (pass, side) {
         // dY is [rows, N], X is [rows, K], and the rows are summed; W is [N, K], and dgrad sums N.

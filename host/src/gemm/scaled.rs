@@ -148,8 +148,8 @@ fn align_args(
     }
 }
 
-/// What a product of FP8 reads of its right operand: maps of data and of scales of vectors, and scales of
-/// squares.
+/// What a product of FP8 reads of its right operand: maps of data and of scales of vectors, and
+/// scales of squares.
 struct Right {
     data: MapDescriptor,
     vectors: Option<MapDescriptor>,
@@ -297,7 +297,8 @@ impl<'a> ScaledGemmOperands<'a> {
 }
 
 impl Side<'_> {
-    /// Refuses data, and scales that are copied as it is, which start between two multiples of 16 bytes.
+    /// Refuses data, and scales that are copied as it is, which start between two multiples of 16
+    /// bytes.
     fn check_addresses(&self) -> Result<()> {
         self.data_map(1).check_address()?;
         if self.has_vectors() {
@@ -309,8 +310,8 @@ impl Side<'_> {
         }
     }
 
-    /// The data, read in boxes of `lines` lines of 128 bytes. Weights have three dimensions, so that a
-    /// box at the edge never reads the next expert.
+    /// The data, read in boxes of `lines` lines of 128 bytes. Weights have three dimensions, so
+    /// that a box at the edge never reads the next expert.
     fn data_map(&self, lines: u32) -> MapDescriptor {
         let shape: Vec<u64> = self.copy.data.shape().iter().map(|&extent| extent as u64).collect();
         let (groups, lines_each, length) = match *shape {

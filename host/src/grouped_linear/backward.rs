@@ -20,8 +20,8 @@ pub struct Grads {
     pub dx: Tensor,
     /// Of the weights, `[N, K]` per group, packed in one tensor; zeros for groups without rows.
     pub dw: GroupedTensor,
-    /// Of the bias, `[N]` per group, packed; zeros for groups without rows. `None` where forward added
-    /// no bias, or was told that its gradient is not needed.
+    /// Of the bias, `[N]` per group, packed; zeros for groups without rows. `None` where forward
+    /// added no bias, or was told that its gradient is not needed.
     pub db: Option<GroupedTensor>,
     /// Of the bias row scales, FP32 `[T]`; rows at and beyond `Σ m_g` are unspecified. `None` where
     /// forward had none, or was told that their gradient is not needed.
@@ -102,14 +102,14 @@ impl GroupedLinear {
     }
 
     /// The gradients that `options` ask for. Shapes, types, devices, alignment and overlaps of all
-    /// buffers, what forward saved, and the kernels of all products, delayed ones included, are checked
-    /// before anything is written, histories and random states of a recipe among it.
+    /// buffers, what forward saved, and the kernels of all products, delayed ones included, are
+    /// checked before anything is written, histories and random states of a recipe among it.
     ///
     /// # Errors
     /// `dy` or a buffer does not fit, buffers overlap each other, what is read or a parameter; a
-    /// gradient that forward was told is not needed goes into a buffer or shall be computed later; a
-    /// pass does not have the kernel that forward was asked for; another layer saved; out of memory; a
-    /// driver failure.
+    /// gradient that forward was told is not needed goes into a buffer or shall be computed later;
+    /// a pass does not have the kernel that forward was asked for; another layer saved; out of
+    /// memory; a driver failure.
     pub fn backward_with(
         &self,
         stream: &Stream,
@@ -194,8 +194,8 @@ impl GroupedLinear {
         Ok(grads)
     }
 
-    /// What no gradient may be written over but activations: memory of the recipe, and parameters. Those
-    /// that no gradient needs, too: one written over them would ruin the layer.
+    /// What no gradient may be written over but activations: memory of the recipe, and parameters.
+    /// Those that no gradient needs, too: one written over them would ruin the layer.
     fn to_be_left<'a>(&'a self, saved: &'a Saved) -> impl Iterator<Item = &'a Tensor> {
         let memory = saved.recipes().flat_map(LayerRecipe::memory);
         saved.parameters().into_iter().chain(self.parameters()).chain(memory)

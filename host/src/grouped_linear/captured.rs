@@ -158,8 +158,8 @@ impl CapturedLayer {
     /// As [`GroupedLinear::forward_into`].
     ///
     /// # Errors
-    /// As [`GroupedLinear::forward_into`] and [`GroupedLinear::unsupported_reason`] in a graph. Where
-    /// `y` has been computed and the recording has failed, the error says so
+    /// As [`GroupedLinear::forward_into`] and [`GroupedLinear::unsupported_reason`] in a graph.
+    /// Where `y` has been computed and the recording has failed, the error says so
     /// ([`Error::is_not_recorded`]).
     pub fn forward_into(
         &mut self,
@@ -206,9 +206,9 @@ impl CapturedLayer {
     /// of the weights) is delayed, for [`CapturedLayer::run_delayed`].
     ///
     /// # Errors
-    /// As [`GroupedLinear::backward_with`]; a gradient that would be a new tensor. Where gradients have
-    /// been computed, and added to what accumulates, and the recording has failed, the error says so
-    /// ([`Error::is_not_recorded`]).
+    /// As [`GroupedLinear::backward_with`]; a gradient that would be a new tensor. Where gradients
+    /// have been computed, and added to what accumulates, and the recording has failed, the error
+    /// says so ([`Error::is_not_recorded`]).
     pub fn backward_with(
         &mut self,
         stream: &Stream,
@@ -258,7 +258,8 @@ impl CapturedLayer {
     ///
     /// # Errors
     /// As [`PendingWgrad::run`]; [`GradSink::New`]. Where the gradient has been computed, so that
-    /// `pending` has run, and the recording has failed, the error says so ([`Error::is_not_recorded`]).
+    /// `pending` has run, and the recording has failed, the error says so
+    /// ([`Error::is_not_recorded`]).
     pub fn run_delayed(
         &mut self,
         stream: &Stream,

@@ -32,10 +32,11 @@ impl<'a> QuantizeOptions<'a> {
 }
 
 /// Quantizes the rows of `x [T, C]` into a tensor of its own for each split: `splits[i]` rows, one
-/// group. Rows beyond the splits are not read. The copies are those of `forms`, rowwise and columnwise.
+/// group. Rows beyond the splits are not read. The copies are those of `forms`, rowwise and
+/// columnwise.
 ///
-/// Every tensor takes launches of its own, and the splits must be known on the host; [`quantize`] of
-/// all groups into one tensor needs neither, and is what layers do.
+/// Every tensor takes launches of its own, and the splits must be known on the host; [`quantize`]
+/// of all groups into one tensor needs neither, and is what layers do.
 ///
 /// ```
 /// use grouped_linear::functional::{QuantizeOptions, split_quantize};
@@ -93,11 +94,12 @@ pub fn split_quantize(
 
 /// Makes the copies that `destination` has from the rowwise copy of quantized tokens, say the
 /// columnwise one that the gradient of the weights reads, of tokens that arrive quantized: they are
-/// restored into `scratch [T, C]` (BF16, FP16 or FP32) and quantized again, so they are rounded twice.
+/// restored into `scratch [T, C]` (BF16, FP16 or FP32) and quantized again, so they are rounded
+/// twice.
 ///
 /// # Errors
-/// Tokens of other sizes on the two sides; a source without rowwise copy; otherwise as [`dequantize`]
-/// and [`quantize`].
+/// Tokens of other sizes on the two sides; a source without rowwise copy; otherwise as
+/// [`dequantize`] and [`quantize`].
 pub fn requantize(
     stream: &Stream,
     source: &QuantizedTensor,

@@ -11,8 +11,8 @@ use crate::plan::{Overlaps, Unkept};
 use crate::tensor::GroupedTensor;
 
 /// A gradient of the weights that is still to be computed: it owns what it reads, and needs neither
-/// the layer nor the weights. With [`RecipeBuffers`](crate::RecipeBuffers) it reads what lies in them, so
-/// another forward or backward in the same buffers comes after it has run.
+/// the layer nor the weights. With [`RecipeBuffers`](crate::RecipeBuffers) it reads what lies in
+/// them, so another forward or backward in the same buffers comes after it has run.
 ///
 /// ```
 /// # use grouped_linear::*;
@@ -52,11 +52,12 @@ impl PendingWgrad {
     /// it can be run again, into another sink.
     ///
     /// Inside [`Stream::capture`] the work is recorded, and the graph keeps the operands; give it a
-    /// buffer there, since nothing can be allocated. It has run then, even if the capture fails later.
+    /// buffer there, since nothing can be allocated. It has run then, even if the capture fails
+    /// later.
     ///
     /// # Errors
-    /// It has run; the sink does not fit, or overlaps an operand or what of the layer's parameters and its
-    /// recipe's memory has not been freed; out of memory; a driver failure.
+    /// It has run; the sink does not fit, or overlaps an operand or what of the layer's parameters
+    /// and its recipe's memory has not been freed; out of memory; a driver failure.
     pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
         let operands = self.operands()?;
         if let Some(dw) = sink.buffer() {

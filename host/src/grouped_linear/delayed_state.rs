@@ -9,15 +9,15 @@ use crate::plan::{
 use crate::recipe::{Blocks, DelayedScaling, Format};
 use crate::tensor::{DType, Tensor};
 
-/// What delayed scaling remembers of one tensor: for each group a scale and the largest magnitudes of
-/// the last steps. Clones are handles to the same memory.
+/// What delayed scaling remembers of one tensor: for each group a scale and the largest magnitudes
+/// of the last steps. Clones are handles to the same memory.
 ///
-/// A quantization uses the scale as it is and notes the magnitudes; [`DelayedState::update`] makes the
-/// next scale of them, once a step. Between the two, [`DelayedState::amax`] may be reduced (maximum)
-/// over the ranks that share the tensor. All of it can be recorded in a graph.
+/// A quantization uses the scale as it is and notes the magnitudes; [`DelayedState::update`] makes
+/// the next scale of them, once a step. Between the two, [`DelayedState::amax`] may be reduced
+/// (maximum) over the ranks that share the tensor. All of it can be recorded in a graph.
 ///
-/// Formulas: TransformerEngine's delayed scaling; `scale = max / (amax · 2^margin)`, unchanged where
-/// `amax` is zero or not finite.
+/// Formulas: TransformerEngine's delayed scaling; `scale = max / (amax · 2^margin)`, unchanged
+/// where `amax` is zero or not finite.
 #[derive(Clone, Debug)]
 pub struct DelayedState {
     recipe: DelayedScaling,
@@ -34,8 +34,8 @@ impl DelayedState {
     /// A state without memories: scales are one.
     ///
     /// # Errors
-    /// A history without entries or of more than 2²⁰ steps, a margin beyond ±126; no groups or more than 4096; a type that is
-    /// neither E4M3 nor E5M2; out of memory; work is being recorded.
+    /// A history without entries or of more than 2²⁰ steps, a margin beyond ±126; no groups or more
+    /// than 4096; a type that is neither E4M3 nor E5M2; out of memory; work is being recorded.
     pub fn new(
         stream: &Stream,
         recipe: DelayedScaling,
@@ -59,8 +59,8 @@ impl DelayedState {
         })
     }
 
-    /// Largest magnitudes, `f32[history_len, groups]`: the first line is that of the step that is under
-    /// way, then those of earlier steps follow, the oldest first.
+    /// Largest magnitudes, `f32[history_len, groups]`: the first line is that of the step that is
+    /// under way, then those of earlier steps follow, the oldest first.
     pub fn history(&self) -> &Tensor {
         &self.history
     }
@@ -86,10 +86,10 @@ impl DelayedState {
         Self::update_all(stream, [self], None)
     }
 
-    /// Ends the step, as [`DelayedState::update`] does, unless the flag `skip` (`i32`, `[1]`, on the
-    /// device) is not zero when the work runs: then the state stays as it is. A graph whose
-    /// quantizations a flag skips ends its step under the same flag, and no step that was none enters
-    /// the history.
+    /// Ends the step, as [`DelayedState::update`] does, unless the flag `skip` (`i32`, `[1]`, on
+    /// the device) is not zero when the work runs: then the state stays as it is. A graph whose
+    /// quantizations a flag skips ends its step under the same flag, and no step that was none
+    /// enters the history.
     ///
     /// # Errors
     /// A flag of another shape, type or device; a stream of another device; a driver failure.
@@ -97,8 +97,8 @@ impl DelayedState {
         Self::update_all(stream, [self], Some(skip))
     }
 
-    /// Ends the step of many states, those of a model: each as [`DelayedState::update`] does, or, with a
-    /// flag, as [`DelayedState::update_unless`], with one launch for every
+    /// Ends the step of many states, those of a model: each as [`DelayedState::update`] does, or,
+    /// with a flag, as [`DelayedState::update_unless`], with one launch for every
     /// [16](crate::plan::UpdateScalesProblem::MOST) of them.
     ///
     /// ```
@@ -114,14 +114,16 @@ impl DelayedState {
     ///
     /// // The same state twice would end two steps, or one, as it happens.
     /// let [state, _] = &mut states;
-    /// let error = DelayedState::update_all(&stream, [&mut state.clone(), state], None).unwrap_err();
+    /// let twice = [&mut state.clone(), state];
+    /// let error = DelayedState::update_all(&stream, twice, None).unwrap_err();
     /// assert!(error.to_string().contains("delayed states overlap"), "{error}");
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
     ///
     /// # Errors
-    /// A state that is given twice, be it as a clone; a flag of another shape, type or device, or in a
-    /// state's memory; a stream of another device: then nothing has been launched. A driver failure.
+    /// A state that is given twice, be it as a clone; a flag of another shape, type or device, or
+    /// in a state's memory; a stream of another device: then nothing has been launched. A driver
+    /// failure.
     pub fn update_all<'a>(
         stream: &Stream,
         states: impl IntoIterator<Item = &'a mut Self>,
@@ -154,8 +156,8 @@ impl DelayedState {
     }
 
     /// Puts the state where another one was, whose [`history`](Self::history) and
-    /// [`scale`](Self::scale) these are, say that of a checkpoint: what follows is the same to the bit.
-    /// All handles see it.
+    /// [`scale`](Self::scale) these are, say that of a checkpoint: what follows is the same to the
+    /// bit. All handles see it.
     ///
     /// ```
     /// use grouped_linear::recipe::DelayedScaling;
@@ -171,8 +173,8 @@ impl DelayedState {
     ///
     /// # Errors
     /// Not as many values as history and scales have; a magnitude below zero; a scale below
-    /// `f32::MIN_POSITIVE` or not finite; a stream of another device, or one that records a graph; then
-    /// nothing has been written. A driver failure.
+    /// `f32::MIN_POSITIVE` or not finite; a stream of another device, or one that records a graph;
+    /// then nothing has been written. A driver failure.
     pub fn restore(&mut self, stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
         self.history.check_device("delayed state", stream)?;
         for (what, values, tensor) in
@@ -186,7 +188,8 @@ impl DelayedState {
                 )));
             }
         }
-        // Infinity and NaN are what a tensor that held them leaves behind; scales do not follow them.
+        // Infinity and NaN are what a tensor that held them leaves behind; scales do not follow
+        // them.
         if let Some(amax) = history.iter().find(|amax| amax.is_sign_negative()) {
             return Err(Error::invalid(format!(
                 "delayed state: the history has {amax}; magnitudes are not below zero"

@@ -19,8 +19,8 @@ const DATA: [&str; 2] = [ROWWISE[0], COLUMNWISE[0]];
 const AMAX: [&str; 2] = [ROWWISE[2], COLUMNWISE[2]];
 
 /// Makes the exact numbers ([`Form::Exact`]) that GPUs multiply of the codes of MXFP8 or NVFP4, for
-/// every copy that `destination` has; say of activations that arrive quantized. Tokens have `splits`;
-/// where the device refuses those, no number is written, but magnitudes are copied.
+/// every copy that `destination` has; say of activations that arrive quantized. Tokens have
+/// `splits`; where the device refuses those, no number is written, but magnitudes are copied.
 ///
 /// ```
 /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize, restore_exact};
@@ -47,9 +47,9 @@ const AMAX: [&str; 2] = [ROWWISE[2], COLUMNWISE[2]];
 /// ```
 ///
 /// # Errors
-/// Tensors of different sources or formats; FP8 with FP32 scales, which is multiplied as it is; a copy
-/// that `source` lacks, or has no codes of, or that `destination` has in codes; tokens without splits;
-/// overlap; a driver failure.
+/// Tensors of different sources or formats; FP8 with FP32 scales, which is multiplied as it is; a
+/// copy that `source` lacks, or has no codes of, or that `destination` has in codes; tokens without
+/// splits; overlap; a driver failure.
 pub fn restore_exact(
     stream: &Stream,
     source: &QuantizedTensor,
@@ -99,8 +99,8 @@ pub fn restore_exact(
 /// refuses those, scales are not written, and all else is.
 ///
 /// # Errors
-/// Tensors of different sources or formats; FP8 with FP32 scales; copies that are not in codes, or in
-/// the same order on both sides; tokens without splits; overlap; a driver failure.
+/// Tensors of different sources or formats; FP8 with FP32 scales; copies that are not in codes, or
+/// in the same order on both sides; tokens without splits; overlap; a driver failure.
 pub fn swizzle(
     stream: &Stream,
     source: &QuantizedTensor,

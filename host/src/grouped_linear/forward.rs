@@ -57,11 +57,11 @@ pub struct ForwardOptions<'a> {
     pub bias: BiasUse<'a>,
     /// What is kept for backward.
     pub needs: Needs,
-    /// Which kernel, forward and backward: every pass must have it, so that a gradient by a kernel that
-    /// its product does not have is refused by backward, before anything is computed, and in advance by
-    /// [`GroupedLinear::unsupported_reason`]. [`KernelChoice::Narrow`] is of forward alone, for layers
-    /// whose [`Needs`] leave out the gradients of tokens and weights; [`KernelChoice::Aligned`] is of
-    /// wgrad alone, for the functional form.
+    /// Which kernel, forward and backward: every pass must have it, so that a gradient by a kernel
+    /// that its product does not have is refused by backward, before anything is computed, and in
+    /// advance by [`GroupedLinear::unsupported_reason`]. [`KernelChoice::Narrow`] is of forward
+    /// alone, for layers whose [`Needs`] leave out the gradients of tokens and weights;
+    /// [`KernelChoice::Aligned`] is of wgrad alone, for the functional form.
     pub kernel: KernelChoice,
     /// Low precision; none computes in the layer's type.
     pub recipe: Option<&'a LayerRecipe>,
@@ -124,8 +124,8 @@ impl GroupedLinear {
     ///
     /// # Errors
     /// Shapes, types, devices, alignment or splits that do not fit; row scales without a bias; a
-    /// kernel that the product does not have; a recipe of another layer, or whose buffers were made for
-    /// other token rows, another form or precision; out of memory; a driver failure.
+    /// kernel that the product does not have; a recipe of another layer, or whose buffers were made
+    /// for other token rows, another form or precision; out of memory; a driver failure.
     pub fn forward(
         &self,
         stream: &Stream,
@@ -140,13 +140,14 @@ impl GroupedLinear {
     }
 
     /// As [`GroupedLinear::forward`], into the caller's `y [T, N]`; rows at and beyond `Σ m_g` keep
-    /// what they held. Allocates no tensor; with a recipe, if that has [`RecipeBuffers`]. On first use a
-    /// stream's scratch memory grows, and splits on the host are copied to the device.
+    /// what they held. Allocates no tensor; with a recipe, if that has [`RecipeBuffers`]. On first
+    /// use a stream's scratch memory grows, and splits on the host are copied to the device.
     ///
     /// [`RecipeBuffers`]: crate::RecipeBuffers
     ///
     /// # Errors
-    /// As [`GroupedLinear::forward`]; `y` overlaps what is read, a parameter, or the recipe's memory.
+    /// As [`GroupedLinear::forward`]; `y` overlaps what is read, a parameter, or the recipe's
+    /// memory.
     pub fn forward_into(
         &self,
         stream: &Stream,
@@ -165,13 +166,13 @@ impl GroupedLinear {
         self.keep(x, splits, options).with_quantized(recipe, quantized)
     }
 
-    /// As [`GroupedLinear::forward`], of tokens that are quantized already, as the recipe would: in its
-    /// format, with the rowwise copy and, for the gradient of the weights, the columnwise one, both in
-    /// the form that the device multiplies ([`Form`](crate::Form)).
+    /// As [`GroupedLinear::forward`], of tokens that are quantized already, as the recipe would: in
+    /// its format, with the rowwise copy and, for the gradient of the weights, the columnwise one,
+    /// both in the form that the device multiplies ([`Form`](crate::Form)).
     ///
     /// # Errors
-    /// No recipe in `options`, or one whose gradient of the weights needs the tokens as they were, and is
-    /// not left out of [`Needs`]; another format; a copy that is missing; otherwise as
+    /// No recipe in `options`, or one whose gradient of the weights needs the tokens as they were,
+    /// and is not left out of [`Needs`]; another format; a copy that is missing; otherwise as
     /// [`GroupedLinear::forward`].
     pub fn forward_prequantized(
         &self,
@@ -186,8 +187,9 @@ impl GroupedLinear {
     }
 
     /// As [`GroupedLinear::forward_prequantized`], into the caller's `y [T, N]`; rows at and beyond
-    /// `Σ m_g` keep what they held. Allocates no tensor if the recipe has been given weights, or has
-    /// [`RecipeBuffers`](crate::RecipeBuffers); scratch memory and splits as [`GroupedLinear::forward_into`].
+    /// `Σ m_g` keep what they held. Allocates no tensor if the recipe has been given weights, or
+    /// has [`RecipeBuffers`](crate::RecipeBuffers); scratch memory and splits as
+    /// [`GroupedLinear::forward_into`].
     ///
     /// # Errors
     /// As [`GroupedLinear::forward_prequantized`].
@@ -229,8 +231,8 @@ impl GroupedLinear {
         if let Input::Quantized(x) = x {
             recipe.check_tokens(x, needs.dw, stream.device().target())?;
         }
-        // Before anything is quantized, what later launches would refuse, and an output over what is
-        // quantized, which the product would not see.
+        // Before anything is quantized, what later launches would refuse, and an output over what
+        // is quantized, which the product would not see.
         let Config { groups, out_features, .. } = self.config;
         let rows = x.rows();
         splits.check(groups, rows, stream)?;
@@ -277,8 +279,8 @@ impl GroupedLinear {
         Ok((x, weights))
     }
 
-    /// Refuses memory that a forward in low precision could not use, before anything is written: that of
-    /// weights and bias, and of tokens and output as far as they exist.
+    /// Refuses memory that a forward in low precision could not use, before anything is written:
+    /// that of weights and bias, and of tokens and output as far as they exist.
     pub(crate) fn check_quantized(
         &self,
         stream: &Stream,
@@ -299,8 +301,8 @@ impl GroupedLinear {
         check_source(&plan, std::slice::from_ref(tokens))
     }
 
-    /// Refuses weights that forward could not use, operands that lie where the product could not read or
-    /// write them, and those that were given and that backward could not read.
+    /// Refuses weights that forward could not use, operands that lie where the product could not
+    /// read or write them, and those that were given and that backward could not read.
     fn check_operands(
         &self,
         stream: &Stream,
@@ -379,7 +381,8 @@ impl GroupedLinear {
         }
     }
 
-    /// The tensors of weights and bias, be it added or not: an output over one would ruin the layer.
+    /// The tensors of weights and bias, be it added or not: an output over one would ruin the
+    /// layer.
     pub(super) fn parameters(&self) -> impl Iterator<Item = &Tensor> {
         [&self.weights].into_iter().chain(&self.bias).flat_map(GroupedTensor::tensors)
     }

@@ -19,20 +19,20 @@ pub enum DequantizeSink<'a> {
     Weights(&'a mut GroupedTensor),
 }
 
-/// Restores one copy of a quantized tensor, in whatever [`Form`](crate::Form), into the shape of its
-/// source: every element is its number times the scale of its block (FP8: `scale_inv`), of NVFP4 times
-/// `amax · (1 / (6 · bound))` of its group or row, too, in FP32, rounded to the type of the result
-/// (BF16, FP16 or FP32). Rows of tokens at and beyond `Σ m_g` keep what they held. A copy that was
-/// [transformed](crate::recipe::Transform) has no way back: its rows are mixed.
+/// Restores one copy of a quantized tensor, in whatever [`Form`](crate::Form), into the shape of
+/// its source: every element is its number times the scale of its block (FP8: `scale_inv`), of
+/// NVFP4 times `amax · (1 / (6 · bound))` of its group or row, too, in FP32, rounded to the type of
+/// the result (BF16, FP16 or FP32). Rows of tokens at and beyond `Σ m_g` keep what they held. A
+/// copy that was [transformed](crate::recipe::Transform) has no way back: its rows are mixed.
 ///
-/// To quantize in the other direction what exists in one only, restore it and [`quantize`] again; that
-/// rounds twice.
+/// To quantize in the other direction what exists in one only, restore it and [`quantize`] again;
+/// that rounds twice.
 ///
 /// [`quantize`]: super::functional::quantize
 ///
 /// # Errors
-/// A copy that was not made, or was transformed; shapes, types or devices that do not fit; overlap; a
-/// device without kernels; a driver failure.
+/// A copy that was not made, or was transformed; shapes, types or devices that do not fit; overlap;
+/// a device without kernels; a driver failure.
 pub fn dequantize(
     stream: &Stream,
     source: &QuantizedTensor,
@@ -73,10 +73,10 @@ pub fn dequantize(
     run(stream, problem, &Operands::Dequantize(operands), spec.groups, rows)
 }
 
-/// Tokens `[T, C]` into `padded [P, C]`, in which every group begins at a multiple of `row_align` rows:
-/// group g's rows, then zeros up to the next multiple. Rows behind the last group keep what they held.
-/// `P` is `⌊(T + (row_align - 1) · min(G, T)) / row_align⌋ · row_align`, which is enough for any
-/// splits; the library's own operations need no such padding.
+/// Tokens `[T, C]` into `padded [P, C]`, in which every group begins at a multiple of `row_align`
+/// rows: group g's rows, then zeros up to the next multiple. Rows behind the last group keep what
+/// they held. `P` is `⌊(T + (row_align - 1) · min(G, T)) / row_align⌋ · row_align`, which is enough
+/// for any splits; the library's own operations need no such padding.
 ///
 /// ```
 /// use grouped_linear::functional::{pad, unpad};

@@ -25,8 +25,8 @@ pub(super) enum OutputGradient<'a> {
 }
 
 impl<'a> OutputGradient<'a> {
-    /// Quantizes `dy`, whose rows go by the splits, into the copies that `quantized` has; the gradient
-    /// of the bias is summed on the way.
+    /// Quantizes `dy`, whose rows go by the splits, into the copies that `quantized` has; the
+    /// gradient of the bias is summed on the way.
     pub(super) fn quantized(
         stream: &Stream,
         recipe: &'a LayerRecipe,
@@ -62,8 +62,8 @@ impl<'a> OutputGradient<'a> {
     }
 }
 
-/// Refuses a product of backward that its launch would refuse, for its kernel or for where the operands
-/// and `outputs` that exist already lie.
+/// Refuses a product of backward that its launch would refuse, for its kernel or for where the
+/// operands and `outputs` that exist already lie.
 pub(super) fn check_product(
     stream: &Stream,
     saved: &Saved,

@@ -44,9 +44,9 @@ pub struct QuantizeArgs<'a> {
     pub scale: ScaleRule,
     /// The history that gives the scales instead (delayed scaling).
     pub delayed: Option<&'a DelayedState>,
-    /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing is
-    /// written, neither copies and scales nor the history, the gradient of the bias or the random
-    /// state.
+    /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing
+    /// is written, neither copies and scales nor the history, the gradient of the bias or the
+    /// random state.
     pub skip: Option<&'a Tensor>,
     /// The gradient of the bias, of tokens.
     pub dbias: Option<DbiasSink<'a>>,
@@ -75,9 +75,9 @@ impl<'a> QuantizeArgs<'a> {
 /// group has one scale, or one above those of its blocks, which must be found first).
 ///
 /// FP8: an element becomes the number of the format nearest to it times its block's scale (ties to
-/// even, saturating), with `scale = max / amax` of the block. A block whose largest magnitude is zero
-/// (with no epsilon) or infinite has a scale of one. MXFP8 and NVFP4: see [`mxfp8_exponent`] and
-/// [`TensorScale`]. Rows at and beyond `Σ m_g` are not read, and nothing is written for them.
+/// even, saturating), with `scale = max / amax` of the block. A block whose largest magnitude is
+/// zero (with no epsilon) or infinite has a scale of one. MXFP8 and NVFP4: see [`mxfp8_exponent`]
+/// and [`TensorScale`]. Rows at and beyond `Σ m_g` are not read, and nothing is written for them.
 ///
 /// [`mxfp8_exponent`]: crate::numerics::scale::mxfp8_exponent
 /// [`TensorScale`]: crate::numerics::scale::TensorScale
@@ -105,10 +105,10 @@ impl<'a> QuantizeArgs<'a> {
 ///
 /// # Errors
 /// Shapes, types or devices that do not fit; features that are no multiples of 16 (MXFP8: of 32); a
-/// negative or infinite epsilon, or any scale rule where a history or the format has its own; what a
-/// format cannot combine ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory
-/// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap
-/// of what is written; a device without kernels; a driver failure.
+/// negative or infinite epsilon, or any scale rule where a history or the format has its own; what
+/// a format cannot combine ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory
+/// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale;
+/// overlap of what is written; a device without kernels; a driver failure.
 pub fn quantize(
     stream: &Stream,
     args: QuantizeArgs<'_>,
@@ -230,17 +230,17 @@ pub struct QuantizedGemmOptions<'a> {
     pub beta: Factor<'a>,
     /// How sums grow; those of blocks are always promoted.
     pub accumulation: Accumulation,
-    /// Whether the FP32 scales of blocks are powers of two ([`ScaleRule::power_of_two`]), as far as is
-    /// known: a tensor does not say. [`KernelChoice::Auto`] goes by it, and any are multiplied, others
-    /// than was said some percent slower.
+    /// Whether the FP32 scales of blocks are powers of two ([`ScaleRule::power_of_two`]), as far as
+    /// is known: a tensor does not say. [`KernelChoice::Auto`] goes by it, and any are multiplied,
+    /// others than was said some percent slower.
     pub power_of_two_scales: bool,
     /// Which kernel, of those that take the operands as they are stored.
     pub kernel: KernelChoice,
 }
 
 impl Default for QuantizedGemmOptions<'_> {
-    /// `D = A·B`, promoted, of scales of blocks that are powers of two, as recipes make them unless asked
-    /// otherwise.
+    /// `D = A·B`, promoted, of scales of blocks that are powers of two, as recipes make them unless
+    /// asked otherwise.
     fn default() -> Self {
         let (alpha, beta) = (Factor::Value(1.0), Factor::Value(0.0));
         let (accumulation, kernel) = (Accumulation::Promoted, KernelChoice::Auto);
@@ -291,12 +291,12 @@ pub struct QuantizedWgradArgs<'a> {
     pub options: QuantizedGemmOptions<'a>,
 }
 
-/// `Y_g = alpha · X_g · W_gᵀ (+ b_g, or + s_row · b_g) + beta · Y_g`, into `y [T, N]` of BF16, FP16 or
-/// FP32.
+/// `Y_g = alpha · X_g · W_gᵀ (+ b_g, or + s_row · b_g) + beta · Y_g`, into `y [T, N]` of BF16, FP16
+/// or FP32.
 ///
 /// # Errors
-/// Shapes, groups, formats, devices or splits that do not fit; a copy that was not made; overlap of `y`
-/// with an input; a device without a kernel for the formats; a driver failure.
+/// Shapes, groups, formats, devices or splits that do not fit; a copy that was not made; overlap of
+/// `y` with an input; a device without a kernel for the formats; a driver failure.
 pub fn quantized_fprop(
     stream: &Stream,
     args: &QuantizedFpropArgs<'_>,
@@ -338,8 +338,8 @@ pub fn quantized_dgrad(
 }
 
 /// `dW_g = alpha · dY_gᵀ · X_g + beta · dW_g`, into `dw [N, K]` per group, of BF16, FP16 or FP32,
-/// written once. A group without rows gets zeros, or `beta · dW_g`; with `beta = 1` its memory is not
-/// touched.
+/// written once. A group without rows gets zeros, or `beta · dW_g`; with `beta = 1` its memory is
+/// not touched.
 ///
 /// # Errors
 /// As [`quantized_fprop`].

@@ -4,9 +4,9 @@ use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
-/// Where random numbers come from: a seed, and an offset that every use moves on by one, both on the
-/// device, so that a replayed graph rounds with other numbers each time. Clones are handles to the same
-/// memory.
+/// Where random numbers come from: a seed, and an offset that every use moves on by one, both on
+/// the device, so that a replayed graph rounds with other numbers each time. Clones are handles to
+/// the same memory.
 ///
 /// The numbers are those of Philox4x32-7 with the seed as its key and the offset in its counter
 /// (Salmon et al., SC 2011), so a quantization can be repeated from the state before it.
@@ -30,8 +30,8 @@ impl RandomState {
         Tensor::from_slice(stream, &[2], &[seed as i64, 0]).map(Self)
     }
 
-    /// A state in memory that exists: `[2]` of I64, seed and offset, at an address that is a multiple
-    /// of 8.
+    /// A state in memory that exists: `[2]` of I64, seed and offset, at an address that is a
+    /// multiple of 8.
     ///
     /// # Errors
     /// Another shape or type.
@@ -45,7 +45,8 @@ impl RandomState {
         Ok(Self(state))
     }
 
-    /// Seed and offset, `i64[2]`; a checkpoint keeps them, and [`RandomState::restore`] takes them back.
+    /// Seed and offset, `i64[2]`; a checkpoint keeps them, and [`RandomState::restore`] takes them
+    /// back.
     pub fn tensor(&self) -> &Tensor {
         &self.0
     }

@@ -10,8 +10,8 @@ use crate::recipe::Role;
 use crate::splits::Splits;
 use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
-/// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call: handles to
-/// what forward was given, no copies. With a recipe, what forward quantized, too: tokens
+/// What [`GroupedLinear::backward`](super::GroupedLinear::backward) needs of a forward call:
+/// handles to what forward was given, no copies. With a recipe, what forward quantized, too: tokens
 /// ([`SavePolicy`](crate::SavePolicy)), and weights unless the recipe was given some
 /// ([`LayerRecipe::with_weights`]). Of these nobody else has a handle but
 /// [`RecipeBuffers`](crate::RecipeBuffers), if there are any.
@@ -88,9 +88,9 @@ impl Weights {
 pub struct SavedBytes {
     /// Tokens and row scales: they live as long as the longest-lived handle.
     pub activations: usize,
-    /// Weights and biases, which the layer holds as well; with a recipe quantized weights, which its
-    /// [`RecipeBuffers`](crate::RecipeBuffers) or whoever gave them hold as well. Where forward quantized
-    /// them into new memory, they live on account of this value alone.
+    /// Weights and biases, which the layer holds as well; with a recipe quantized weights, which
+    /// its [`RecipeBuffers`](crate::RecipeBuffers) or whoever gave them hold as well. Where forward
+    /// quantized them into new memory, they live on account of this value alone.
     pub parameters: usize,
     /// Splits in device memory; splits of the host count nothing.
     pub splits: usize,
@@ -173,9 +173,9 @@ impl Saved {
         Ok(self)
     }
 
-    /// The same as backward reads it, as far as gradients of the tokens (`dx`) and the weights (`dw`) are
-    /// wanted: quantized tokens and weights restored where it computes in the layer's type, and tokens
-    /// that were kept as they are quantized where it follows a recipe.
+    /// The same as backward reads it, as far as gradients of the tokens (`dx`) and the weights
+    /// (`dw`) are wanted: quantized tokens and weights restored where it computes in the layer's
+    /// type, and tokens that were kept as they are quantized where it follows a recipe.
     pub(super) fn for_backward(mut self, stream: &Stream, [dx, dw]: [bool; 2]) -> Result<Self> {
         if let (true, Some(recipe), Some(Tokens::Plain(x))) = (dw, &self.recipe, &self.x) {
             let x = recipe.tokens(stream, Role::Input, x, &self.splits, [false, true])?;

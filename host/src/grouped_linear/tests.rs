@@ -258,9 +258,9 @@ fn a_graph_of_one_device_is_not_replayed_for_another() -> Result<()> {
     Ok(())
 }
 
-/// Wgrad of aligned blocks needs more scratch memory than all before it. The layer is large, since small
-/// ones have another kernel; nothing of it is computed, unless the output gradient is quantized before
-/// that memory exists.
+/// Wgrad of aligned blocks needs more scratch memory than all before it. The layer is large, since
+/// small ones have another kernel; nothing of it is computed, unless the output gradient is
+/// quantized before that memory exists.
 #[cfg(feature = "emulator")]
 #[test]
 fn scratch_memory_of_wgrad_is_there_before_the_bias_is_summed() -> Result<()> {
@@ -318,7 +318,8 @@ fn scratch_memory_of_wgrad_is_there_before_the_bias_is_summed() -> Result<()> {
     Ok(())
 }
 
-/// Splits on the host have copies on the device, of which those of the streams that asked last stay.
+/// Splits on the host have copies on the device, of which those of the streams that asked last
+/// stay.
 #[cfg(feature = "emulator")]
 #[test]
 fn copies_of_splits_live_until_operations_are_handed_over() -> Result<()> {

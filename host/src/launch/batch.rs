@@ -11,12 +11,13 @@
 //! stage 0   tokens    ● setup ──▶ ○ amax ──▶ ○ quantize
 //! ```
 //!
-//! Operations of a *stage* read and write nothing that another of them writes; what belongs to a later
-//! stage waits for all of an earlier one. Within a stage they keep their order, and one begins with the
-//! last kernel of the one before: if kernels of two began at the same time, blocks of both would share
-//! the multiprocessors, and a kernel that gives each of its blocks the same work would have some of
-//! them wait for the other's (docs/performance.md, "Operations that overlap"). *Early* launches (●) read
-//! nothing that others of them write, so they wait for nothing.
+//! Operations of a *stage* read and write nothing that another of them writes; what belongs to a
+//! later stage waits for all of an earlier one. Within a stage they keep their order, and one
+//! begins with the last kernel of the one before: if kernels of two began at the same time, blocks
+//! of both would share the multiprocessors, and a kernel that gives each of its blocks the same
+//! work would have some of them wait for the other's (docs/performance.md, "Operations that
+//! overlap"). *Early* launches (●) read nothing that others of them write, so they wait for
+//! nothing.
 
 use std::any::Any;
 
@@ -100,8 +101,8 @@ impl Batch {
     }
 }
 
-/// Operations are being collected where `take` finds them. That ends with the guard, even if whoever
-/// prepares them panics.
+/// Operations are being collected where `take` finds them. That ends with the guard, even if
+/// whoever prepares them panics.
 #[must_use]
 pub(crate) struct Collecting<T: Fn() -> Option<Batch>>(T);
 
@@ -130,8 +131,8 @@ pub(crate) fn nested() -> Error {
 /// Of each step, the places of those that it waits for, all of them before it; none twice.
 pub(crate) fn dependencies(steps: &[Step]) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::with_capacity(steps.len());
-    // Where the operations of the stage before end, and those of this one so far, and whether one of
-    // these waits for all of those.
+    // Where the operations of the stage before end, and those of this one so far, and whether one
+    // of these waits for all of those.
     let (mut before, mut ends, mut waits) = (Vec::new(), Vec::new(), false);
     let mut stage = 0;
     // What the last launch of the operation before waits for.
@@ -166,8 +167,8 @@ pub(crate) fn dependencies(steps: &[Step]) -> Vec<Vec<usize>> {
     all
 }
 
-/// An order in which steps can be carried out one by one, as far from their own as dependencies allow:
-/// whoever waits for less than it needs comes too early.
+/// An order in which steps can be carried out one by one, as far from their own as dependencies
+/// allow: whoever waits for less than it needs comes too early.
 #[cfg(any(test, feature = "emulator"))]
 pub(crate) fn latest_first(steps: &[Step]) -> Vec<usize> {
     let dependencies = dependencies(steps);

@@ -46,13 +46,14 @@ impl E2m1 {
     }
 
     /// One of the two neighbours, at random, so that the mean is the value. Let `p` be the distance
-    /// to the neighbour nearer zero, in units of 2⁻¹⁶ of the step: the neighbour further from zero is
-    /// taken if `p + random + ½ ≥ 2¹⁶`. Values that the format has, and those beyond ±6, do not
+    /// to the neighbour nearer zero, in units of 2⁻¹⁶ of the step: the neighbour further from zero
+    /// is taken if `p + random + ½ ≥ 2¹⁶`. Values that the format has, and those beyond ±6, do not
     /// depend on `random`. NaN gives +6.
     ///
     /// ```
     /// use grouped_linear::numerics::E2m1;
-    /// let further = (0..=u16::MAX).filter(|&r| E2m1::from_f32_stochastic(3.25, r).to_f32() == 4.0);
+    /// let is_further = |random: &u16| E2m1::from_f32_stochastic(3.25, *random).to_f32() == 4.0;
+    /// let further = (0..=u16::MAX).filter(is_further);
     /// assert_eq!(further.count(), 1 << 14); // a quarter of the way from 3 to 4
     /// ```
     pub const fn from_f32_stochastic(value: f32, random: u16) -> Self {
@@ -61,8 +62,8 @@ impl E2m1 {
         if magnitude.is_nan() {
             return Self(Self::MAX_CODE);
         }
-        // Each binade has two codes, and `first` is the code of its lower end; below 1 the steps are
-        // those of the binade from 1 to 2. Dividing by a power of two is exact.
+        // Each binade has two codes, and `first` is the code of its lower end; below 1 the steps
+        // are those of the binade from 1 to 2. Dividing by a power of two is exact.
         let (steps, first) = if magnitude < 2.0 {
             (magnitude * 2.0, 0)
         } else if magnitude < 4.0 {

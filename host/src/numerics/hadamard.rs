@@ -14,8 +14,8 @@ pub const SIGN_MASK: u16 = 0xd7e8;
 
 /// `v · diag(signs) · H₁₆ / 4`, with `H₁₆` the Hadamard matrix of Sylvester's construction, in FP32
 /// with this order of operations: multiply by ±¼, then add and subtract values at distance 1, then
-/// 2, 4 and 8. The right one of each two neighbours is multiplied and added with one rounding, which
-/// matters where a quarter is no number of FP32: below 2⁻¹²⁴.
+/// 2, 4 and 8. The right one of each two neighbours is multiplied and added with one rounding,
+/// which matters where a quarter is no number of FP32: below 2⁻¹²⁴.
 ///
 /// ```
 /// use grouped_linear::numerics::hadamard;
@@ -50,8 +50,8 @@ pub fn transform_bf16(values: &[f32; LENGTH]) -> [f32; LENGTH] {
 mod tests {
     use super::*;
 
-    /// An entry of the matrix: the sign of row `row`, and −1 to the number of bits that both indices
-    /// have, over 4.
+    /// An entry of the matrix: the sign of row `row`, and −1 to the number of bits that both
+    /// indices have, over 4.
     fn entry(row: usize, column: usize) -> f64 {
         const SIGNS: [f64; 16] = [
             1.0, 1.0, 1.0, -1.0, 1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0,

@@ -8,9 +8,9 @@
 //! | [`E2m1`] | sign, 2 exponent bits (bias 1), 1 mantissa bit | 6 | none | none |
 //! | [`E8m0`] | 8 exponent bits (bias 127): a power of two | 2¹²⁷ | none | `0xff` |
 //!
-//! Values are rounded once, from FP32 to the nearest code, ties to the even code, and saturate: what
-//! lies beyond the largest finite value, infinities included, becomes that value. A block exponent
-//! ([`E8m0`]) is rounded up, so that no element of its block lies beyond the largest code.
+//! Values are rounded once, from FP32 to the nearest code, ties to the even code, and saturate:
+//! what lies beyond the largest finite value, infinities included, becomes that value. A block
+//! exponent ([`E8m0`]) is rounded up, so that no element of its block lies beyond the largest code.
 //!
 //! A tensor is stored as codes and scales. [`scale`] has the rules by which a scale comes from the
 //! largest magnitude (*amax*) of what it covers:
@@ -45,8 +45,8 @@ pub use self::e4m3::E4m3;
 pub use self::e5m2::E5m2;
 pub use self::e8m0::E8m0;
 
-/// Along what the elements of a block lie, which share a scale. Every format makes the two copies of
-/// a tensor independently from the same source.
+/// Along what the elements of a block lie, which share a scale. Every format makes the two copies
+/// of a tensor independently from the same source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Along a row: the products that sum over the columns read this copy.

@@ -1,7 +1,7 @@
 //! Random numbers by counter: Philox 4×32 with seven rounds, with which it passes all tests of
 //! BigCrush; ten, the customary number, have a margin (Salmon et al., "Parallel random numbers: as
-//! easy as 1, 2, 3", 2011). A number depends on its key and its counter alone, so the order in which
-//! they are drawn, and by how many threads, does not matter.
+//! easy as 1, 2, 3", 2011). A number depends on its key and its counter alone, so the order in
+//! which they are drawn, and by how many threads, does not matter.
 
 use super::Direction;
 
@@ -40,13 +40,14 @@ pub const fn philox4x32(mut key: [u32; 2], mut counter: [u32; 4]) -> [u32; 4] {
 
 /// Random numbers for stochastic rounding: 16 bits for each element of a tensor.
 ///
-/// Lines are paired, 0 with 1, 2 with 3, counted within a group. Eight neighbours of an even line and the
-/// eight beside them on the odd one share a block: that with key `seed` and, from the lowest bit to the
-/// highest, the counter `index / 8` (64 bits), with the index of the even line's eight in the order of
-/// memory, `offset` (63 bits) and one bit that tells the [`Direction`] (1: columnwise). The even line has
-/// the first two words. Of the four elements of a word, each takes the lowest 16 bits of the word as it is
-/// once the elements before have rotated it right by 8 bits each. So the upper byte of each is the lower
-/// byte of the next, and that of the fourth the first one's; there it decides in one of 256 cases at most.
+/// Lines are paired, 0 with 1, 2 with 3, counted within a group. Eight neighbours of an even line
+/// and the eight beside them on the odd one share a block: that with key `seed` and, from the
+/// lowest bit to the highest, the counter `index / 8` (64 bits), with the index of the even line's
+/// eight in the order of memory, `offset` (63 bits) and one bit that tells the [`Direction`] (1:
+/// columnwise). The even line has the first two words. Of the four elements of a word, each takes
+/// the lowest 16 bits of the word as it is once the elements before have rotated it right by 8 bits
+/// each. So the upper byte of each is the lower byte of the next, and that of the fourth the first
+/// one's; there it decides in one of 256 cases at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StochasticBits {
     /// The key.
@@ -58,8 +59,8 @@ pub struct StochasticBits {
 }
 
 impl StochasticBits {
-    /// The bits of elements `8 · block` to `8 · block + 7`, which are on an even line, and of those beside
-    /// them on the odd one.
+    /// The bits of elements `8 · block` to `8 · block + 7`, which are on an even line, and of those
+    /// beside them on the odd one.
     pub const fn block(&self, block: u64) -> [[u16; ELEMENTS_OF_LINE]; LINES_OF_BLOCK] {
         let direction = (self.direction as u32) << 31;
         let counter = [
@@ -79,8 +80,8 @@ impl StochasticBits {
         bits
     }
 
-    /// The bits of eight neighbours, of which the first has a multiple of eight elements before it on its
-    /// line.
+    /// The bits of eight neighbours, of which the first has a multiple of eight elements before it
+    /// on its line.
     pub const fn neighbours(&self, first: Place) -> [u16; ELEMENTS_OF_LINE] {
         let block = (first.pair + first.offset) / ELEMENTS_OF_LINE;
         self.block(block as u64)[first.is_odd as usize]
@@ -104,10 +105,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// Line `line` of its group (rowwise a row, columnwise a column), and on that `offset`. The copy has
-    /// `before` lines before the group's first, each of `pitch` elements, a multiple of 8. Groups of
-    /// tokens share the lines of a columnwise copy: there `before` is 0, and `offset` counts what the
-    /// groups before have on the line.
+    /// Line `line` of its group (rowwise a row, columnwise a column), and on that `offset`. The
+    /// copy has `before` lines before the group's first, each of `pitch` elements, a multiple of 8.
+    /// Groups of tokens share the lines of a columnwise copy: there `before` is 0, and `offset`
+    /// counts what the groups before have on the line.
     pub const fn new(before: usize, line: usize, pitch: usize, offset: usize) -> Self {
         let is_odd = line % LINES_OF_BLOCK == 1;
         Self { pair: (before + line - is_odd as usize) * pitch, is_odd, offset }
@@ -164,8 +165,9 @@ mod tests {
         assert_eq!(element(others[2], 3, 0), words[2] & 0xffff);
     }
 
-    /// The mean of all; and two neighbours, and two elements side by side on two lines, are not correlated,
-    /// measured against their variance, 1/12, but for the byte that some have in common.
+    /// The mean of all; and two neighbours, and two elements side by side on two lines, are not
+    /// correlated, measured against their variance, 1/12, but for the byte that some have in
+    /// common.
     #[test]
     fn bits_are_spread_evenly_and_hardly_depend_on_their_neighbours() {
         let bits = StochasticBits { seed: 5, offset: 0, direction: Direction::Rowwise };

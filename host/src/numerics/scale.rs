@@ -4,14 +4,15 @@
 //! All arithmetic is FP32 with IEEE rounding in the order that is written here. An amax is the
 //! maximum of magnitudes in which NaNs do not count.
 //!
-//! The rules are those of TransformerEngine 2.20, whose recorded outputs `tests/golden` compares to the
-//! bit. Where they come from:
+//! The rules are those of TransformerEngine 2.20, whose recorded outputs `tests/golden` compares to
+//! the bit. Where they come from:
 //!
 //! - [`Fp8ScaleRule`] is `compute_scale_from_amax` in `common/recipe/recipe_common.cuh`.
-//! - [`DelayedScaleRule`] is that of `common/recipe/delayed_scaling.cu`, with a lower bound of its own.
+//! - [`DelayedScaleRule`] is that of `common/recipe/delayed_scaling.cu`, with a lower bound of its
+//!   own.
 //! - [`mxfp8_exponent`] rounds up, as *Recipes for Pre-training LLMs with MXFP8* (arXiv 2506.08027)
-//!   proposes. The *OCP Microscaling Formats (MX) Specification* 1.0, section 6.3, rounds down, so that
-//!   the largest values of a block saturate.
+//!   proposes. The *OCP Microscaling Formats (MX) Specification* 1.0, section 6.3, rounds down, so
+//!   that the largest values of a block saturate.
 //! - [`TensorScale`] is that of *Pretraining Large Language Models with NVFP4* (arXiv 2509.25149),
 //!   appendix on quantization, and [`TensorScale::block_scales_six_four`] that of *Four Over Six*
 //!   (arXiv 2512.02010).
@@ -36,8 +37,8 @@ pub struct Fp8ScaleRule {
     pub kind: ScaleKind,
     /// A smaller amax counts as this.
     pub epsilon: f32,
-    /// The scale where `max / amax` is beyond FP32: the largest FP32 for scales of whole tensors, and
-    /// the largest finite value of the source's element type for those of blocks.
+    /// The scale where `max / amax` is beyond FP32: the largest FP32 for scales of whole tensors,
+    /// and the largest finite value of the source's element type for those of blocks.
     pub ceiling: f32,
 }
 
@@ -47,8 +48,8 @@ impl Fp8ScaleRule {
         Self { max, kind, epsilon: 0.0, ceiling: f32::MAX }
     }
 
-    /// The scale. Where amax, or epsilon if that is larger, is 0, infinite or NaN it is 1: then infinities
-    /// saturate, and NaNs stay.
+    /// The scale. Where amax, or epsilon if that is larger, is 0, infinite or NaN it is 1: then
+    /// infinities saturate, and NaNs stay.
     ///
     /// ```
     /// use grouped_linear::numerics::E4m3;
@@ -71,8 +72,8 @@ impl Fp8ScaleRule {
     }
 }
 
-/// What is stored beside the codes: one divided by the scale. Values are restored by multiplying with
-/// it.
+/// What is stored beside the codes: one divided by the scale. Values are restored by multiplying
+/// with it.
 pub fn scale_inverse(scale: f32) -> f32 {
     1.0 / scale
 }
@@ -99,12 +100,13 @@ pub struct DelayedScaleRule {
 
 impl DelayedScaleRule {
     /// Ends a step. `history[0]` holds the step's amax, `history[1..]` those of earlier steps, the
-    /// oldest first; the result is the scale for the next step. The history moves on: its oldest amax
-    /// is dropped, the last place gets the step's, and `history[0]` becomes 0 for the next step.
+    /// oldest first; the result is the scale for the next step. The history moves on: its oldest
+    /// amax is dropped, the last place gets the step's, and `history[0]` becomes 0 for the next
+    /// step.
     ///
-    /// Where the amax that counts is 0, infinite or NaN, the scale stays as it is. A quotient beyond FP32
-    /// gives the largest finite scale, one below its normal numbers the smallest of these, whose inverse
-    /// is finite.
+    /// Where the amax that counts is 0, infinite or NaN, the scale stays as it is. A quotient
+    /// beyond FP32 gives the largest finite scale, one below its normal numbers the smallest of
+    /// these, whose inverse is finite.
     ///
     /// ```
     /// use grouped_linear::numerics::scale::{AmaxChoice, DelayedScaleRule};
@@ -174,8 +176,8 @@ impl ScaleBound {
     }
 }
 
-/// NVFP4: the scale of a tensor, or of a row. Blocks of 16 elements, or of 16×16, have an E4M3 scale
-/// of their own below it.
+/// NVFP4: the scale of a tensor, or of a row. Blocks of 16 elements, or of 16×16, have an E4M3
+/// scale of their own below it.
 ///
 /// ```
 /// use grouped_linear::numerics::E4m3;
@@ -194,7 +196,8 @@ pub struct TensorScale {
 }
 
 impl TensorScale {
-    /// The scale for an amax. 1 where amax is 0 or infinite; the largest FP32 where it is NaN or too small.
+    /// The scale for an amax. 1 where amax is 0 or infinite; the largest FP32 where it is NaN or
+    /// too small.
     pub fn new(amax: f32, bound: ScaleBound) -> Self {
         let quotient = (bound.product() / amax).min(f32::MAX);
         let encode = if amax == 0.0 || quotient == 0.0 { 1.0 } else { quotient };
@@ -224,8 +227,8 @@ impl TensorScale {
         (1.0 / (block_scale.to_f32() * (1.0 / self.encode))).min(f32::MAX)
     }
 
-    /// By what the codes of a block are multiplied to restore its values. The block's scale comes last: times
-    /// amax it would be beyond FP32 from 7.6 · 10³⁵ on.
+    /// By what the codes of a block are multiplied to restore its values. The block's scale comes
+    /// last: times amax it would be beyond FP32 from 7.6 · 10³⁵ on.
     pub fn restoring_factor(&self, block_scale: E4m3) -> f32 {
         block_scale.to_f32() * (self.amax * (1.0 / self.bound.product()))
     }
@@ -344,8 +347,8 @@ mod tests {
 
     #[test]
     fn an_exponent_never_lets_an_element_saturate() {
-        // Every BF16 amax but infinities and NaNs: scaled, it stays in the format, and uses more than
-        // a quarter of it. The rounded reciprocal is less than one part in 2^24 off.
+        // Every BF16 amax but infinities and NaNs: scaled, it stays in the format, and uses more
+        // than a quarter of it. The rounded reciprocal is less than one part in 2^24 off.
         for bits in 1..0x7f80u32 {
             let amax = f32::from_bits(bits << 16);
             for max in [E4m3::MAX, E5m2::MAX] {

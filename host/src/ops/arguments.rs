@@ -56,9 +56,9 @@ impl<'a> ForwardArguments<'a> {
         self.input(op, SPLITS, splits.clone())
     }
 
-    /// Its recipe, a handle: it computes in low precision, forward and backward. What backward needs
-    /// lives in the recipe's [`RecipeBuffers`](crate::RecipeBuffers), if there are any, so operations
-    /// that keep something have buffers each.
+    /// Its recipe, a handle: it computes in low precision, forward and backward. What backward
+    /// needs lives in the recipe's [`RecipeBuffers`](crate::RecipeBuffers), if there are any, so
+    /// operations that keep something have buffers each.
     #[must_use]
     pub fn recipe(self, op: OpId, recipe: &LayerRecipe) -> Self {
         self.input(op, RECIPE, recipe.clone())

@@ -18,8 +18,8 @@ use crate::tensor::Tensor;
 
 /// What forward keeps for backward, of every operation.
 ///
-/// What an operation keeps is released as soon as its backward has run, before that of the operation
-/// before it.
+/// What an operation keeps is released as soon as its backward has run, before that of the
+/// operation before it.
 #[derive(Debug)]
 #[must_use = "backward needs it; drop it explicitly where no gradient is wanted"]
 pub struct SavedSequence {
@@ -44,8 +44,8 @@ impl Sequential {
     /// Gradients for the gradient of the last output.
     ///
     /// # Errors
-    /// `saved` is another pipeline's; no gradient was wanted; a gradient or a buffer does not fit, or
-    /// buffers overlap: all before anything is written. Out of memory; a driver failure.
+    /// `saved` is another pipeline's; no gradient was wanted; a gradient or a buffer does not fit,
+    /// or buffers overlap: all before anything is written. Out of memory; a driver failure.
     pub fn backward(
         &self,
         stream: &Stream,
@@ -96,8 +96,8 @@ impl Sequential {
         Ok(SequenceGrads { sequence: self.id, gradients })
     }
 
-    /// Refuses what could be refused half-way; returns what runs, which is the plan's backward without
-    /// the fused stages that cannot fill these sinks.
+    /// Refuses what could be refused half-way; returns what runs, which is the plan's backward
+    /// without the fused stages that cannot fill these sinks.
     fn check_backward(
         &self,
         stream: &Stream,
@@ -187,8 +187,8 @@ impl SavedSequence {
         &self.planned.plan
     }
 
-    /// Bytes of activations and arguments that stay allocated on its account; what several operations
-    /// keep counts once.
+    /// Bytes of activations and arguments that stay allocated on its account; what several
+    /// operations keep counts once.
     pub fn activation_bytes(&self) -> usize {
         let mut distinct: Vec<&Tensor> = Vec::new();
         for tensor in self.saved.iter().flatten().flat_map(|saved| saved.kept().activations) {
@@ -212,8 +212,8 @@ impl SequenceGrads {
     }
 }
 
-/// The gradient of every operation's output, where it exists: the last one's, and buffers that others
-/// will be computed into.
+/// The gradient of every operation's output, where it exists: the last one's, and buffers that
+/// others will be computed into.
 fn output_gradients(last: &Tensor, sinks: &[Sinks<'_>]) -> Vec<Option<Tensor>> {
     let buffer = |sinks: &Sinks<'_>| match sinks.get(X) {
         Some(Sink::Into(tensor)) => Some(Tensor::clone(tensor)),

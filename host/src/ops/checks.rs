@@ -12,7 +12,8 @@ use crate::grouped_linear::LayerRecipe;
 use crate::plan::{Overlaps, Unkept};
 use crate::tensor::{GroupedTensor, Tensor};
 
-/// Arguments whose specs fit: devices, splits that the host knows, buffers for outputs, and overlaps.
+/// Arguments whose specs fit: devices, splits that the host knows, buffers for outputs, and
+/// overlaps.
 pub(super) fn forward(
     stream: &Stream,
     operations: &[&dyn Operation],
@@ -110,8 +111,9 @@ pub(super) fn recipe_of<'a>(call: &'a OpForward<'_>) -> Option<&'a LayerRecipe> 
     })
 }
 
-/// Refuses memory that a stage could not use when its turn comes. Arguments fit, and `x` of the first
-/// operation is among its inputs; those of others get their `x` where it is a buffer for an output.
+/// Refuses memory that a stage could not use when its turn comes. Arguments fit, and `x` of the
+/// first operation is among its inputs; those of others get their `x` where it is a buffer for an
+/// output.
 pub(super) fn placement(
     stream: &Stream,
     operations: &[&dyn Operation],
@@ -212,8 +214,8 @@ pub(super) fn captured(
     Ok(())
 }
 
-/// Buffers of gradients against each other, against all that backward reads and against parameters and
-/// recipes of all operations, also of those that backward does not reach.
+/// Buffers of gradients against each other, against all that backward reads and against parameters
+/// and recipes of all operations, also of those that backward does not reach.
 pub(super) fn overlaps(
     operations: &[&dyn Operation],
     saved: &[Option<AnySaved>],
@@ -235,8 +237,8 @@ pub(super) fn overlaps(
         overlaps.read(operation.parameter_tensors());
     }
     overlaps.read_unkept(recipes);
-    // Backward runs the last operation first. What adds to a buffer that has been written must be the
-    // gradient of the same parameter, which several operations share.
+    // Backward runs the last operation first. What adds to a buffer that has been written must be
+    // the gradient of the same parameter, which several operations share.
     let mut written: Vec<(Option<&GroupedTensor>, &GroupedTensor)> = Vec::new();
     for (operation, sinks) in operations.iter().zip(sinks).rev() {
         for (name, sink) in sinks.iter() {

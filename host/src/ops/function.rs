@@ -14,9 +14,9 @@ use crate::tensor::{GroupedTensor, Tensor, TensorSpec};
 /// A differentiable operation with one output.
 ///
 /// An engine asks [`infer`](Function::infer) for the output's shape, lets
-/// [`forward_and_save`](Function::forward_and_save) fill it and keep what the wanted gradients need, and
-/// hands that to [`backward`](Function::backward). Inputs and gradients have names. A gradient is that of
-/// the input of the same name, or of a parameter that the function holds.
+/// [`forward_and_save`](Function::forward_and_save) fill it and keep what the wanted gradients
+/// need, and hands that to [`backward`](Function::backward). Inputs and gradients have names. A
+/// gradient is that of the input of the same name, or of a parameter that the function holds.
 ///
 /// ```
 /// use grouped_linear::ops::{Function, Inputs, Selection, Sinks, names};
@@ -74,8 +74,8 @@ pub trait Function: Debug + Send + Sync {
 
     /// Refuses what [`forward`](Function::forward) would refuse of memory, before any of it is
     /// written: a pipeline asks all its operations before the first one runs. `specs` are those of
-    /// all inputs, and `needs` says which gradients are wanted; of `inputs` and `output` there are those
-    /// that exist already. By default nothing is refused.
+    /// all inputs, and `needs` says which gradients are wanted; of `inputs` and `output` there are
+    /// those that exist already. By default nothing is refused.
     ///
     /// # Errors
     /// A tensor lies on another device, or where it can be neither read nor written.
@@ -91,8 +91,8 @@ pub trait Function: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Computes the output, whose shape and type are those that [`infer`](Function::infer) gives, and
-    /// keeps nothing.
+    /// Computes the output, whose shape and type are those that [`infer`](Function::infer) gives,
+    /// and keeps nothing.
     ///
     /// # Errors
     /// As [`check_forward`](Function::check_forward); inputs or output do not fit, or overlap; a
@@ -107,9 +107,9 @@ pub trait Function: Debug + Send + Sync {
     /// [`forward_and_save`](Function::forward_and_save) has it.
     fn save(&self, inputs: &Inputs, output: &Tensor, needs: &Selection) -> Result<Self::Saved>;
 
-    /// [`forward`](Function::forward), then [`save`](Function::save). A function whose forward makes what
-    /// backward needs, as a layer that quantizes does, has a way of its own, and one that wraps it must
-    /// hand this on: behind its forward it is too late to save.
+    /// [`forward`](Function::forward), then [`save`](Function::save). A function whose forward
+    /// makes what backward needs, as a layer that quantizes does, has a way of its own, and one
+    /// that wraps it must hand this on: behind its forward it is too late to save.
     ///
     /// # Errors
     /// Those of both.
@@ -129,7 +129,8 @@ pub trait Function: Debug + Send + Sync {
     /// buffer, it is that buffer.
     ///
     /// # Errors
-    /// A sink does not fit, or overlaps what backward reads; the gradient of the output does not fit.
+    /// A sink does not fit, or overlaps what backward reads; the gradient of the output does not
+    /// fit.
     fn check_backward(
         &self,
         stream: &Stream,
@@ -207,7 +208,8 @@ impl Selection {
 pub struct FunctionSpecs {
     /// The output.
     pub output: TensorSpec,
-    /// Inputs and others that are kept for backward; of parameters, what is made of them for the call.
+    /// Inputs and others that are kept for backward; of parameters, what is made of them for the
+    /// call.
     pub saved: Named<TensorSpec>,
     /// The gradients, in new tensors; without those that nobody wants.
     pub gradients: Named<TensorSpec>,
@@ -226,8 +228,8 @@ pub enum Sink<'a> {
     Overwrite(&'a mut GroupedTensor),
     /// The caller's buffer, for the gradient of a parameter; added to.
     Accumulate(&'a mut GroupedTensor),
-    /// Computed later: [`Gradient::Pending`] is given. Its buffer, given then, is held against what its
-    /// own operation reads and has, not against what others have; and what it reads may lie in
+    /// Computed later: [`Gradient::Pending`] is given. Its buffer, given then, is held against what
+    /// its own operation reads and has, not against what others have; and what it reads may lie in
     /// [`RecipeBuffers`](crate::RecipeBuffers), so it runs before the next forward in these.
     Later,
     /// Nowhere, even though it was wanted.

@@ -13,8 +13,8 @@ use crate::tensor::Tensor;
 
 /// Looks at consecutive operations while a pipeline is planned, and may replace them by one stage.
 ///
-/// The plan is kept, so a rule is asked once for a signature; it must decide from the window alone. It
-/// refuses inputs that its stage does not know.
+/// The plan is kept, so a rule is asked once for a signature; it must decide from the window alone.
+/// It refuses inputs that its stage does not know.
 pub trait FusionRule: Debug + Send + Sync {
     /// A word for plans.
     fn name(&self) -> &'static str;
@@ -22,8 +22,8 @@ pub trait FusionRule: Debug + Send + Sync {
     /// Number of operations that it replaces.
     fn length(&self) -> usize;
 
-    /// Whether its stages compute in the recipes that operations are given. Where they do not, which is
-    /// the default, no operation with a recipe is fused: the plan has a refusal.
+    /// Whether its stages compute in the recipes that operations are given. Where they do not,
+    /// which is the default, no operation with a recipe is fused: the plan has a refusal.
     fn takes_recipes(&self) -> bool {
         false
     }
@@ -138,10 +138,10 @@ pub trait FusedStage: Debug + Send + Sync {
     }
 
     /// Refuses what backward would refuse, before anything is written. `output_gradient` is that of
-    /// the last operation, as for [`Function::check_backward`](super::Function::check_backward). For
-    /// the gradients of `x` between its operations there are no sinks but [`Sink::New`](super::Sink). A
-    /// stage for backward alone that answers with [`Error::is_unsupported`] is replaced by the
-    /// operations.
+    /// the last operation, as for [`Function::check_backward`](super::Function::check_backward).
+    /// For the gradients of `x` between its operations there are no sinks but
+    /// [`Sink::New`](super::Sink). A stage for backward alone that answers with
+    /// [`Error::is_unsupported`] is replaced by the operations.
     ///
     /// # Errors
     /// A sink does not fit, or overlaps what backward reads; the stage cannot fill it.

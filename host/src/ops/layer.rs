@@ -33,10 +33,10 @@ struct Checked {
     recipe: Option<RecipeSpec>,
 }
 
-/// Inputs `x [T, K]`, `splits`, `kernel`, `recipe` and, for a layer with bias, `bias_row_scales [T]` in
-/// FP32 or `bias_use` ([`names`](super::names)); gradients `x`, `weights`, `bias` and `bias_row_scales`.
-/// With a recipe forward makes what backward needs, so that there is no [`save`](Function::save) of its
-/// own.
+/// Inputs `x [T, K]`, `splits`, `kernel`, `recipe` and, for a layer with bias,
+/// `bias_row_scales [T]` in FP32 or `bias_use` ([`names`](super::names)); gradients `x`, `weights`,
+/// `bias` and `bias_row_scales`. With a recipe forward makes what backward needs, so that there is
+/// no [`save`](Function::save) of its own.
 impl Function for GroupedLinear {
     type Saved = Saved;
 

@@ -1,10 +1,10 @@
 //! Operations that an autodiff engine can drive, and pipelines of them.
 //!
-//! [`Function`] is one differentiable operation: infer, forward, save, backward. Inputs, gradients and
-//! what is kept have names, so an engine needs to know nothing of the operation.
+//! [`Function`] is one differentiable operation: infer, forward, save, backward. Inputs, gradients
+//! and what is kept have names, so an engine needs to know nothing of the operation.
 //! [`GroupedLinear`](crate::GroupedLinear) is a `Function`, and so is whatever a program adds.
-//! [`Sequential`] runs functions one after the other; a [`FusionRule`] may replace some of them by one
-//! stage. A layer computes in low precision where a call gives it a recipe
+//! [`Sequential`] runs functions one after the other; a [`FusionRule`] may replace some of them by
+//! one stage. A layer computes in low precision where a call gives it a recipe
 //! ([`ForwardArguments::recipe`]).
 //!
 //! ```
@@ -63,7 +63,8 @@ pub use self::plan::{Refusal, SequencePlan, Stage, StageKind};
 pub use self::sequential::Sequential;
 pub use self::value::{InputSpecs, Inputs, SplitsSpec, Value, ValueSpec};
 
-/// Names of the inputs and gradients of this crate's functions. Other functions may use other names.
+/// Names of the inputs and gradients of this crate's functions. Other functions may use other
+/// names.
 pub mod names {
     /// The tensor that flows through a pipeline; a function's first input.
     pub const X: &str = "x";

@@ -24,8 +24,8 @@ use crate::tensor::{Tensor, TensorSpec};
 /// Operations, each applied to the output of the one before.
 ///
 /// A call is planned before anything runs: shapes are checked from operation to operation, and an
-/// argument that its operation cannot take is refused. Calls with one signature (shapes, types, which
-/// arguments are given, choices, what a recipe says and has memory for, device) share a plan.
+/// argument that its operation cannot take is refused. Calls with one signature (shapes, types,
+/// which arguments are given, choices, what a recipe says and has memory for, device) share a plan.
 ///
 /// See [the module](super) for an example.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl Sequential {
         OpId { sequence: self.id, index: self.operations.len() - 1 }
     }
 
-    /// Adds a rule. Of several rules that could fuse an operation, the one that was added first does.
+    /// Adds a rule. Of several rules that could fuse an operation, the one that was added first
+    /// does.
     pub fn add_rule<R: FusionRule + 'static>(&mut self, rule: R) {
         self.plans.clear();
         self.rules.push(Arc::new(rule));
@@ -104,8 +105,8 @@ impl Sequential {
     /// The last operation's output, and what backward needs. `x` is a handle, like all tensors; an
     /// activation that backward does not need is released as soon as the next one exists.
     ///
-    /// Rows at and beyond `Σ m_g` of an activation are unspecified, so operations between layers must
-    /// not let rows influence each other.
+    /// Rows at and beyond `Σ m_g` of an activation are unspecified, so operations between layers
+    /// must not let rows influence each other.
     ///
     /// # Errors
     /// As [`Sequential::plan`]; devices, splits or buffers that do not fit, or overlap: all before

@@ -1,5 +1,5 @@
-//! Which kernel computes a product on a GPU: the candidates of the kernel table, whether each may, and
-//! the choice among them.
+//! Which kernel computes a product on a GPU: the candidates of the kernel table, whether each may,
+//! and the choice among them.
 
 use std::fmt;
 
@@ -12,26 +12,27 @@ use super::target::{GpuTarget, KernelTarget, capability};
 use super::{KernelRole, row, tensor_cores};
 use crate::error::{Error, Result};
 
-/// Which kernel computes a product. One that is not eligible is an error of the plan, before anything is
-/// launched. Where there are no token rows nothing is multiplied, whatever was asked for.
+/// Which kernel computes a product. One that is not eligible is an error of the plan, before
+/// anything is launched. Where there are no token rows nothing is multiplied, whatever was asked
+/// for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KernelChoice {
-    /// The cheapest of those that are eligible ([`Plan::explain`](super::Plan::explain) prints them):
-    /// tensor cores, for FP32 the readable kernel.
+    /// The cheapest of those that are eligible ([`Plan::explain`](super::Plan::explain) prints
+    /// them): tensor cores, for FP32 the readable kernel.
     #[default]
     Auto,
     /// The readable kernel without tensor cores: any features, any type but quantized ones, slow.
     Simt,
     /// Tensor cores, a tile of 128 × 256 by one block: Hopper's kernel, or one of Blackwell's.
     Block,
-    /// Tensor cores, a tile of 128 × 240 by one block: Hopper's other kernel of fprop, of 16-bit operands,
-    /// for features that fill such tiles better.
+    /// Tensor cores, a tile of 128 × 240 by one block: Hopper's other kernel of fprop, of 16-bit
+    /// operands, for features that fill such tiles better.
     Narrow,
     /// Tensor cores, a tile of 256 × 256 by two blocks of a cluster: Blackwell's other kernel.
     Pair,
-    /// Tensor cores, of codes in FP8 whose blocks have been brought to one scale for each feature of X:
-    /// Hopper's other kernel of wgrad where both operands have vectors of 128, with one before it that
-    /// aligns X into scratch memory (docs/numerics.md says what that changes).
+    /// Tensor cores, of codes in FP8 whose blocks have been brought to one scale for each feature
+    /// of X: Hopper's other kernel of wgrad where both operands have vectors of 128, with one
+    /// before it that aligns X into scratch memory (docs/numerics.md says what that changes).
     Aligned,
 }
 
@@ -72,10 +73,11 @@ pub enum Standing {
     /// It may, and [`KernelChoice::Auto`] takes the cheapest of these.
     Eligible,
     /// It may if it is asked for by name. So stands the readable kernel where tensor cores take the
-    /// type: where they are eligible it is some 70 times slower (docs/benchmarks.md, "The ladder"), and
-    /// where they are not, an error tells how to make them so, which a slow product would not. So stand
-    /// narrow tiles, too, where the output is one tile wide anyway: they save nothing but zeros, and
-    /// aligned blocks where scales are known not to be powers of two: there is nothing to align.
+    /// type: where they are eligible it is some 70 times slower (docs/benchmarks.md, "The ladder"),
+    /// and where they are not, an error tells how to make them so, which a slow product would not.
+    /// So stand narrow tiles, too, where the output is one tile wide anyway: they save nothing but
+    /// zeros, and aligned blocks where scales are known not to be powers of two: there is nothing
+    /// to align.
     ByName,
     /// It may not.
     Refused(Obstacle),
@@ -188,7 +190,8 @@ impl Contest {
         [Some(simt), sm90, narrow, aligned, sm100(false), sm100(true)].into_iter().flatten()
     }
 
-    /// The readable kernel runs on every GPU. Without rows it writes what beta and wgrad leave to write.
+    /// The readable kernel runs on every GPU. Without rows it writes what beta and wgrad leave to
+    /// write.
     fn readable(&self) -> Standing {
         if self.problem.rows == 0 || !self.takes_operands() {
             Standing::Eligible
@@ -354,8 +357,8 @@ mod tests {
         matches!(kernel.role, Role::GemmSm100(Sm100Gemm { pair: true, .. }))
     }
 
-    /// The rule that the costs come to, for all that Blackwell multiplies: a pair where the average group
-    /// has rows for both blocks, more than 128.
+    /// The rule that the costs come to, for all that Blackwell multiplies: a pair where the average
+    /// group has rows for both blocks, more than 128.
     #[test]
     fn pairs_are_cheaper_with_rows_for_both_blocks() -> Result<()> {
         let formats = [
@@ -395,8 +398,8 @@ mod tests {
         Ok(())
     }
 
-    /// Narrow tiles where there are no more of them than of wide ones, and the output is more than one
-    /// wide.
+    /// Narrow tiles where there are no more of them than of wide ones, and the output is more than
+    /// one wide.
     #[test]
     fn narrow_tiles_are_cheaper_where_they_are_no_more() -> Result<()> {
         for out_features in (8..=8192).step_by(8) {
@@ -552,7 +555,8 @@ mod tests {
         }
     }
 
-    /// Every kernel of tensor cores is asked for by one name on its GPU: no two candidates share one.
+    /// Every kernel of tensor cores is asked for by one name on its GPU: no two candidates share
+    /// one.
     #[test]
     fn names_are_unique_on_a_gpu() -> Result<()> {
         for gpu in [HOPPER, BLACKWELL] {

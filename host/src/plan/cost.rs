@@ -1,9 +1,9 @@
 //! What a kernel costs a product, in clocks: the model by which a kernel is chosen.
 //!
-//! It is that of docs/performance-model.md, without what cannot tell kernels of one GPU apart (clock,
-//! device memory, edges of a launch), and without rounds: how tokens are split the host need not know,
-//! so every group has the rows of the average one, and a round more or less would be made up. The
-//! constants of Hopper are counted or fitted; **those of Blackwell are assumptions**.
+//! It is that of docs/performance-model.md, without what cannot tell kernels of one GPU apart
+//! (clock, device memory, edges of a launch), and without rounds: how tokens are split the host
+//! need not know, so every group has the rows of the average one, and a round more or less would be
+//! made up. The constants of Hopper are counted or fitted; **those of Blackwell are assumptions**.
 
 use grouped_linear_kernels::abi::quantize::Blocks;
 use grouped_linear_kernels::abi::scaled::Accumulation;
@@ -31,7 +31,8 @@ pub struct Cost {
     pub end: u32,
     /// Clocks of all multiprocessors together before the product: of blocks that are aligned.
     pub before: u64,
-    /// Clocks of all multiprocessors together: `tiles · blocks · stages · stage + ends · end + before`.
+    /// Clocks of all multiprocessors together:
+    /// `tiles · blocks · stages · stage + ends · end + before`.
     pub clocks: u128,
 }
 
@@ -40,8 +41,8 @@ pub struct Cost {
 const SIMT_STAGE: u32 = 4270;
 /// 128 × 256 × 128 bytes on Hopper: what the tensor core takes, and shared memory, too.
 const SM90_STAGE: u32 = 1024;
-/// 128 × 240 × 128 bytes: shared memory, since all 48 KiB are copied, and 76 are read; the tensor core
-/// takes 960. Measured are 0.94 to 0.96 of a wide tile's time (docs/performance.md).
+/// 128 × 240 × 128 bytes: shared memory, since all 48 KiB are copied, and 76 are read; the tensor
+/// core takes 960. Measured are 0.94 to 0.96 of a wide tile's time (docs/performance.md).
 const SM90_NARROW: u32 = 992;
 /// The same where both warpgroups read both operands: shared memory is the bound.
 const SM90_PROMOTED: u32 = 1152;
@@ -51,14 +52,14 @@ const SM90_SQUARES: u32 = 1251;
 const SM90_VECTORS: u32 = 1763;
 /// With scales of rows, and of columns at the end of a tile.
 const SM90_ALIGNED: u32 = SM90_SQUARES;
-/// Bytes that all of Hopper's multiprocessors together copy in as many clocks as they are: what is read and
-/// written to align blocks.
+/// Bytes that all of Hopper's multiprocessors together copy in as many clocks as they are: what is
+/// read and written to align blocks.
 const SM90_COPIED: u64 = 20;
 /// Clocks of all of them for one launch more and the latencies of a short kernel, 10 µs.
 const SM90_LAUNCH: u64 = 2_000_000;
-/// What a tile of aligned blocks takes more with 16 bits: whether its halves have factors is looked up, and
-/// its sums are multiplied by the scales of columns. Fitted, as the next is, to what was faster with 4, 8, 16
-/// and 32 stages (docs/performance.md).
+/// What a tile of aligned blocks takes more with 16 bits: whether its halves have factors is looked
+/// up, and its sums are multiplied by the scales of columns. Fitted, as the next is, to what was
+/// faster with 4, 8, 16 and 32 stages (docs/performance.md).
 const SM90_ALIGNED_END: u32 = 3000;
 /// The same with 32 bits.
 const SM90_ALIGNED_SINGLE_END: u32 = 3300;
@@ -117,7 +118,8 @@ fn stage_clocks(role: Role) -> u32 {
         Role::GemmSm100(Sm100Gemm { product, pair }) => {
             let columns = if pair { SM100_COLUMNS / 2 } else { SM100_COLUMNS };
             let scales = match product {
-                // What promotion adds to blocks of FP8 is not modelled, as in docs/performance-model.md.
+                // What promotion adds to blocks of FP8 is not modelled, as in
+                // docs/performance-model.md.
                 Sm100Product::Sixteen(..) | Sm100Product::Fp8(_) => 0,
                 Sm100Product::Mxfp8(_) => MXFP8_SCALES,
                 Sm100Product::Nvfp4(_) => NVFP4_SCALES,
@@ -202,7 +204,8 @@ mod tests {
         ] {
             assert_eq!(cost(PROBLEM, role), by_hand, "{role:?}");
         }
-        // The gradient of the weights: 264 × 128 for each group, from the 129 rows of the average one.
+        // The gradient of the weights: 264 × 128 for each group, from the 129 rows of the average
+        // one.
         let wgrad = GemmProblem { pass: Pass::Wgrad, output: DType::F32, ..PROBLEM };
         let role = sm90(Pass::Wgrad, false);
         assert_eq!(cost(wgrad, role), [6, 1, 3, 1024, 6, 14_901, 107_838]);

@@ -16,8 +16,8 @@ pub struct Explanation {
     pub problem: Problem,
     /// On what.
     pub target: Target,
-    /// The kernels that could compute a product; none on the CPU, which has one way for each, nor of
-    /// other operations, which have one kernel each.
+    /// The kernels that could compute a product; none on the CPU, which has one way for each, nor
+    /// of other operations, which have one kernel each.
     pub candidates: Vec<Weighed>,
     /// The decision, or why there is none.
     pub plan: Result<Plan>,
@@ -36,11 +36,13 @@ pub struct Weighed {
 }
 
 impl Plan {
-    /// How `problem` would run on `target`, and why so: the same decision as [`Plan::new`], with the
-    /// kernels that were candidates, what keeps some of them from it, and what the others cost.
+    /// How `problem` would run on `target`, and why so: the same decision as [`Plan::new`], with
+    /// the kernels that were candidates, what keeps some of them from it, and what the others cost.
     ///
     /// ```
-    /// use grouped_linear::plan::{BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target};
+    /// use grouped_linear::plan::{
+    ///     BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, Target,
+    /// };
     /// use grouped_linear::DType;
     /// let problem = GemmProblem {
     ///     pass: Pass::Fprop,
@@ -60,9 +62,9 @@ impl Plan {
     /// ```
     ///
     /// # Errors
-    /// What leaves no candidates to look at: sizes out of range, element types that no kernel takes, a
-    /// device without kernels, quantized operands in a form that it does not multiply. A kernel that
-    /// was asked for and is not eligible, or features that leave none eligible, are in
+    /// What leaves no candidates to look at: sizes out of range, element types that no kernel
+    /// takes, a device without kernels, quantized operands in a form that it does not multiply. A
+    /// kernel that was asked for and is not eligible, or features that leave none eligible, are in
     /// [`Explanation::plan`].
     pub fn explain(problem: Problem, target: Target) -> Result<Explanation> {
         problem.check()?;

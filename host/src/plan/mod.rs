@@ -79,8 +79,9 @@ pub struct Plan {
     pub launch: Option<LaunchPlan>,
 }
 
-/// The launches of a plan: `pointer_setup`, then (quantization) the kernels that find scales, or (wgrad)
-/// the one that aligns, then the main kernel, then (dbias) the reduction. A cast is its main kernel alone.
+/// The launches of a plan: `pointer_setup`, then (quantization) the kernels that find scales, or
+/// (wgrad) the one that aligns, then the main kernel, then (dbias) the reduction. A cast is its
+/// main kernel alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LaunchPlan {
@@ -118,8 +119,8 @@ pub struct PlannedKernel {
 pub struct WorkspaceMap {
     /// The group table.
     pub table: usize,
-    /// Largest magnitudes of tiles, `f32[tiles]`; or, where the source is read once for a scale per group,
-    /// what the blocks tell each other of tiles and groups.
+    /// Largest magnitudes of tiles, `f32[tiles]`; or, where the source is read once for a scale per
+    /// group, what the blocks tell each other of tiles and groups.
     pub amax: usize,
     /// Random state of this operation.
     pub random: usize,
@@ -202,8 +203,8 @@ fn gemm_launch(
     })
 }
 
-/// Blocks that walk over tiles, of which each cluster makes one at a time: as many clusters as there
-/// are tiles, or as the multiprocessors hold.
+/// Blocks that walk over tiles, of which each cluster makes one at a time: as many clusters as
+/// there are tiles, or as the multiprocessors hold.
 fn persistent_blocks(kernel: &Kernel, tiles: u64, gpu: GpuTarget) -> u32 {
     let cluster = kernel.cluster.max(1);
     let held = gpu.multiprocessors / cluster * kernel.blocks_per_multiprocessor();
@@ -228,9 +229,9 @@ fn tile_bound(problem: &GemmProblem, tile: Tile) -> Result<u64> {
     Ok(tiles)
 }
 
-/// Refuses gradients of weights with more rows, of all groups, than a tensor copy can say: where they
-/// leave as one matrix, the row of a box is that of its group plus those of the groups before. Discrete
-/// ones do not, but the plan does not know how the output lies.
+/// Refuses gradients of weights with more rows, of all groups, than a tensor copy can say: where
+/// they leave as one matrix, the row of a box is that of its group plus those of the groups before.
+/// Discrete ones do not, but the plan does not know how the output lies.
 fn check_output_rows(problem: &GemmProblem, role: Role) -> Result<()> {
     let (Some(m), _, _) = problem.extents() else { return Ok(()) };
     // Hopper's kernels copy FP32 as a matrix for each group.

@@ -21,7 +21,8 @@ pub struct DequantizeProblem {
     pub direction: Direction,
     /// Type of the result.
     pub output: DType,
-    /// Whether the result is the data of [`Form::Exact`]: BF16, without the scales of groups or rows.
+    /// Whether the result is the data of [`Form::Exact`]: BF16, without the scales of groups or
+    /// rows.
     pub exact: bool,
 }
 
@@ -229,8 +230,8 @@ pub(super) fn held(kernel: &Kernel, gpu: GpuTarget) -> u64 {
     u64::from(kernel.blocks_per_multiprocessor()) * u64::from(gpu.multiprocessors)
 }
 
-/// A kernel of tiles: as many blocks as the device holds at once, if they walk, or as there are tiles.
-/// `None` without tiles.
+/// A kernel of tiles: as many blocks as the device holds at once, if they walk, or as there are
+/// tiles. `None` without tiles.
 pub(super) fn walking(role: Role, tiles: u64, gpu: GpuTarget) -> Result<Option<PlannedKernel>> {
     let kernel = row(role)?;
     let blocks = if kernel.is_persistent() { tiles.min(held(kernel, gpu)) } else { tiles } as u32;

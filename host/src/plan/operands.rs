@@ -101,7 +101,8 @@ pub(crate) struct QuantizeOperands<'a> {
     pub skip: Option<&'a Tensor>,
     pub db: Option<&'a GroupedTensor>,
     pub accumulate_db: bool,
-    /// `i64[2]`, seed and offset, where elements are rounded at random; the work moves the offset on.
+    /// `i64[2]`, seed and offset, where elements are rounded at random; the work moves the offset
+    /// on.
     pub random: Option<&'a Tensor>,
 }
 

@@ -19,7 +19,8 @@ use crate::tensor::{DType, Direction, Form, QuantizedSpec, SourceShape};
 pub enum ScaleSource {
     /// The magnitudes of the tensor itself.
     Own,
-    /// Earlier steps: the scale of each group is there, and the magnitudes of this tensor are noted.
+    /// Earlier steps: the scale of each group is there, and the magnitudes of this tensor are
+    /// noted.
     Given,
 }
 
@@ -84,8 +85,8 @@ impl UpdateScalesProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ScalesPlan {
-    /// Reads the magnitudes of tiles, before the main kernel; `None` where the main kernel finds them, or
-    /// where the scales are those of rows.
+    /// Reads the magnitudes of tiles, before the main kernel; `None` where the main kernel finds
+    /// them, or where the scales are those of rows.
     pub amax: Option<PlannedKernel>,
     /// From magnitudes to scales; or, where the main kernel makes the scales, what prepares that.
     pub groups: PlannedKernel,
@@ -214,8 +215,8 @@ impl QuantizeProblem {
             Format::Fp8 { blocks, .. } => Role::QuantizeFp8(blocks),
             Format::Mxfp8 { .. } => Role::QuantizeMxfp8(element),
             Format::Nvfp4(format) => {
-                // The kernel of the first copy. One of lines in another form has a launch of its own, with as
-                // many blocks. A number stands for the address that there will be.
+                // The kernel of the first copy. One of lines in another form has a launch of its
+                // own, with as many blocks. A number stands for the address that there will be.
                 let first = self.destination.directions().next();
                 let rowwise = match first.and_then(|direction| self.destination.form(direction)) {
                     Some(Form::Exact) => MxCopy { exact: 1, ..MxCopy::default() },
@@ -239,9 +240,10 @@ impl QuantizeProblem {
         !destination.has(Direction::Columnwise) && dbias.is_none() && input != DType::F32
     }
 
-    /// Whether one kernel finds the magnitudes of FP8's groups and quantizes by them, so that the source
-    /// is read once: where a group has no more tiles on average than blocks run at once. All blocks wait
-    /// for the last tile of a larger group, which costs more than a second read (docs/performance.md).
+    /// Whether one kernel finds the magnitudes of FP8's groups and quantizes by them, so that the
+    /// source is read once: where a group has no more tiles on average than blocks run at once. All
+    /// blocks wait for the last tile of a larger group, which costs more than a second read
+    /// (docs/performance.md).
     fn reads_once(&self, gpu: GpuTarget) -> Result<bool> {
         let Self { destination, input, scales, .. } = *self;
         // Not counting what the padding of tokens may add.

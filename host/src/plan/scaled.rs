@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::recipe::{Accumulation, Blocks, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{DType, Form};
 
-/// A grouped product of quantized operands: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`, where
-/// an operand's element is its number times its scales. On a GPU FP8 is multiplied as it is; MXFP8 and
-/// NVFP4 are, too, where tensor cores apply the scales of blocks (Blackwell, [`Form::Swizzled`]), and
-/// elsewhere, or if so asked, in BF16, as exact numbers ([`Form::Exact`]).
+/// A grouped product of quantized operands: `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`,
+/// where an operand's element is its number times its scales. On a GPU FP8 is multiplied as it is;
+/// MXFP8 and NVFP4 are, too, where tensor cores apply the scales of blocks (Blackwell,
+/// [`Form::Swizzled`]), and elsewhere, or if so asked, in BF16, as exact numbers ([`Form::Exact`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaledGemmProblem {
     /// Which product.

@@ -7,16 +7,16 @@ use super::target::{KernelTarget, Target};
 use crate::recipe::{Accumulation, Blocks, Format};
 use crate::tensor::Form;
 
-/// What features are multiples of where tensor copies read or write 16-bit elements: their lines have
-/// multiples of 16 bytes.
+/// What features are multiples of where tensor copies read or write 16-bit elements: their lines
+/// have multiples of 16 bytes.
 pub(super) const FEATURES: usize = 8;
 
-/// What features are multiples of where NVFP4 is multiplied in codes: tensor copies take lines of 16
-/// bytes and more. Those of MXFP8 are anyway.
+/// What features are multiples of where NVFP4 is multiplied in codes: tensor copies take lines of
+/// 16 bytes and more. Those of MXFP8 are anyway.
 const CODED_FEATURES: usize = 32;
 
-/// How MXFP8 and NVFP4 are stored for products, unless asked otherwise: in codes, with their scales as
-/// the tensor cores of Blackwell read them; Hopper's have no such products.
+/// How MXFP8 and NVFP4 are stored for products, unless asked otherwise: in codes, with their scales
+/// as the tensor cores of Blackwell read them; Hopper's have no such products.
 pub(crate) fn micro_form(target: KernelTarget, features: [usize; 2]) -> Form {
     let fit = features.into_iter().all(|features| features.is_multiple_of(CODED_FEATURES));
     match target {
@@ -26,8 +26,9 @@ pub(crate) fn micro_form(target: KernelTarget, features: [usize; 2]) -> Form {
 }
 
 impl Target {
-    /// How a layer stores what it quantizes to `format` for products on this device, unless it is asked
-    /// otherwise ([`LayerRecipe::with_form`](crate::LayerRecipe::with_form)); `features` are K and N.
+    /// How a layer stores what it quantizes to `format` for products on this device, unless it is
+    /// asked otherwise ([`LayerRecipe::with_form`](crate::LayerRecipe::with_form)); `features` are
+    /// K and N.
     ///
     /// ```
     /// use grouped_linear::plan::{GpuTarget, Target};

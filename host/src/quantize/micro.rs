@@ -18,7 +18,8 @@ use crate::plan::{
 use crate::recipe::{BlockShape, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{Direction, Form, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
 
-/// Adds what measures magnitudes (NVFP4), what quantizes, and what finishes the sums of the columns.
+/// Adds what measures magnitudes (NVFP4), what quantizes, and what finishes the sums of the
+/// columns.
 pub(crate) fn prepare(
     plan: &Plan,
     launch: &LaunchPlan,
@@ -93,9 +94,10 @@ pub(crate) fn prepare(
     push_dbias(problem, launch, operands, scratch, launches)
 }
 
-/// Copies of lines in different forms are made one after the other, by the kernel of each form. So are both
-/// copies where one kernel has every way of lines: measured on an H200, one launch of that takes 1.1 (codes) to
-/// 1.7 times (exact numbers) as long as two, since it is bound by instructions and not by memory.
+/// Copies of lines in different forms are made one after the other, by the kernel of each form. So
+/// are both copies where one kernel has every way of lines: measured on an H200, one launch of that
+/// takes 1.1 (codes) to 1.7 times (exact numbers) as long as two, since it is bound by instructions
+/// and not by memory.
 fn nvfp4_launches(args: Nvfp4Args, element: ElementType) -> impl Iterator<Item = Nvfp4Args> {
     let both = args.rowwise.is_wanted() && args.columnwise.is_wanted();
     let (first, second) = match both && args.way(element) == Nvfp4Way::General {
@@ -164,7 +166,8 @@ fn prepare_amax(
     launches.push(row, scales.groups.grid, bytes_of(&args))
 }
 
-/// Adds the kernel that restores a copy, or makes exact numbers of it; where they lie has been checked.
+/// Adds the kernel that restores a copy, or makes exact numbers of it; where they lie has been
+/// checked.
 pub(crate) fn prepare_dequantize(
     plan: &Plan,
     launch: &LaunchPlan,
@@ -253,8 +256,8 @@ fn copies(operands: &QuantizeOperands<'_>) -> [MxCopy; 2] {
     [rowwise, columnwise]
 }
 
-/// What the kernels load and store 16 bytes at once: all but magnitudes, which they take one by one,
-/// and of which every expert of packed weights has one.
+/// What the kernels load and store 16 bytes at once: all but magnitudes, which they take one by
+/// one, and of which every expert of packed weights has one.
 pub(super) fn wide_parts(copy: &QuantizedCopy) -> [&Tensor; 2] {
     [&copy.data, &copy.scale_inv]
 }

@@ -60,8 +60,8 @@ pub(crate) struct Scratch {
     pub partial: u64,
 }
 
-/// Adds what finds the scales, what quantizes, and what finishes the sums of the columns, in the order
-/// that the source of the scales asks for.
+/// Adds what finds the scales, what quantizes, and what finishes the sums of the columns, in the
+/// order that the source of the scales asks for.
 pub(crate) fn prepare_quantize(
     plan: &Plan,
     launch: &LaunchPlan,
@@ -201,8 +201,8 @@ fn copy_args(
 }
 
 /// One scale for each group from the magnitudes of its tiles; or, with a history, these magnitudes
-/// into its first line, and the scales and their inverses into the result: those of the history may have
-/// moved on when somebody reads it.
+/// into its first line, and the scales and their inverses into the result: those of the history may
+/// have moved on when somebody reads it.
 fn scale_args(
     problem: &QuantizeProblem,
     operands: &QuantizeOperands<'_>,
@@ -346,8 +346,8 @@ pub(crate) fn check_source(plan: &Plan, source: &[Tensor]) -> Result<()> {
     }
 }
 
-/// Refuses a copy or a `destination` that starts where the plan's kernel, which restores the copy, cannot
-/// read or write, as its launch would.
+/// Refuses a copy or a `destination` that starts where the plan's kernel, which restores the copy,
+/// cannot read or write, as its launch would.
 pub(crate) fn check_restored(
     plan: &Plan,
     copy: &QuantizedCopy,
@@ -368,8 +368,8 @@ pub(crate) fn check_restored(
     check_aligned([&copy.data].into_iter().chain(wide.then_some(&copy.scale_inv)))
 }
 
-/// Refuses a source and copies that start where the plan's kernels, which load and store 16 bytes at once,
-/// cannot read or write, as their launch would.
+/// Refuses a source and copies that start where the plan's kernels, which load and store 16 bytes
+/// at once, cannot read or write, as their launch would.
 pub(crate) fn check_placed(plan: &Plan, operands: &QuantizeOperands<'_>) -> Result<()> {
     if plan.launch.is_none() {
         return Ok(());

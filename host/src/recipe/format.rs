@@ -36,8 +36,8 @@ pub enum Format {
     Nvfp4(Nvfp4Format),
 }
 
-/// What the numbers of an NVFP4 tensor stand for. An element's value is its number times its block's
-/// scale times `amax / (6 · bound)` of its group or row.
+/// What the numbers of an NVFP4 tensor stand for. An element's value is its number times its
+/// block's scale times `amax / (6 · bound)` of its group or row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Nvfp4Format {
     /// What shares an E4M3 scale.
@@ -46,8 +46,8 @@ pub struct Nvfp4Format {
     pub scope: Scope,
     /// The largest block scale.
     pub bound: ScaleBound,
-    /// What the columnwise copy was made of. Weights with [`Transform::Hadamard`] can be quantized, but
-    /// have no product that reads this copy.
+    /// What the columnwise copy was made of. Weights with [`Transform::Hadamard`] can be quantized,
+    /// but have no product that reads this copy.
     pub transform: Transform,
 }
 

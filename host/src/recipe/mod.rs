@@ -1,8 +1,8 @@
-//! Recipes of low precision: which format each tensor of a layer is quantized to, and how its scales
-//! are found. A recipe is plain data that is passed along; nothing is global.
+//! Recipes of low precision: which format each tensor of a layer is quantized to, and how its
+//! scales are found. A recipe is plain data that is passed along; nothing is global.
 //!
-//! A layer follows a [`Recipe`] through a [`LayerRecipe`](crate::LayerRecipe), which also holds what
-//! is remembered from step to step, and is handed to forward
+//! A layer follows a [`Recipe`] through a [`LayerRecipe`](crate::LayerRecipe), which also holds
+//! what is remembered from step to step, and is handed to forward
 //! ([`ForwardOptions::recipe`](crate::ForwardOptions::recipe)). `LayerRecipe` has an example.
 //!
 //! | recipe | tokens | weights | output gradients | scales |
@@ -18,25 +18,25 @@
 //! # Which recipe?
 //!
 //! It depends on the GPU and on the size of the experts. Speeds are those of a layer's forward and
-//! backward, beside the same layer in BF16, with everything quantized in every call where nothing else
-//! is said (H200, 2026-11-26; `docs/benchmarks.md` has all of them, and those of an H100).
+//! backward, beside the same layer in BF16, with everything quantized in every call where nothing
+//! else is said (H200, 2026-11-26; `docs/benchmarks.md` has all of them, and those of an H100).
 //!
-//! - On Hopper with few large experts [`CurrentScaling`] is 1.47 to 1.54 times as fast as BF16 with 8
-//!   experts, 1.28 times with 32. [`BlockScaling`] has finer scales, and 1.41 to 1.46 and 1.25 times
-//!   BF16's speed.
-//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.96 and 0.94 of its speed;
-//!   with 128 of 1536 × 2048 they have 0.77 and 0.78.
+//! - On Hopper with few large experts [`CurrentScaling`] is 1.47 to 1.54 times as fast as BF16 with
+//!   8 experts, 1.28 times with 32. [`BlockScaling`] has finer scales, and 1.41 to 1.46 and 1.25
+//!   times BF16's speed.
+//! - With 64 experts of 2048 × 2048 BF16 is faster than either, which have 0.96 and 0.94 of its
+//!   speed; with 128 of 1536 × 2048 they have 0.77 and 0.78.
 //! - Quantizing the weights once for several microbatches
-//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: the calls behind the first have 1.31
-//!   and 1.22 times BF16's speed with 64 experts, 1.23 and 1.16 with 128, 1.64 and 1.47 with 32, and
-//!   1.67 and 1.56 with 8.
+//!   ([`QuantizeWeights`](crate::QuantizeWeights)) changes that: the calls behind the first have
+//!   1.31 and 1.22 times BF16's speed with 64 experts, 1.23 and 1.16 with 128, 1.64 and 1.47 with
+//!   32, and 1.67 and 1.56 with 8.
 //! - [`DelayedScaling`] reads each tensor once, where current scaling reads those of large experts
 //!   twice: 1.57 to 1.63 times BF16's speed with 8 experts, 1.41 with 32, 1.02 with 64. Its
 //!   scales are those of earlier steps, and the end of a step must be said
 //!   ([`LayerRecipe::update`](crate::LayerRecipe::update)).
 //! - [`Mxfp8Scaling`] and [`Nvfp4Scaling`] are for Blackwell, whose tensor cores multiply them. On
-//!   Hopper they are slower than BF16, with 0.66 to 0.92 and 0.61 to 0.86 (2026-11-29) of its speed:
-//!   there they serve to train with Blackwell's numbers.
+//!   Hopper they are slower than BF16, with 0.66 to 0.92 and 0.61 to 0.86 (2026-11-29) of its
+//!   speed: there they serve to train with Blackwell's numbers.
 
 mod format;
 
@@ -83,8 +83,8 @@ pub struct CurrentScaling {
 /// Per-tensor FP8 whose scales come from the magnitudes of earlier steps, so that a tensor is read
 /// once. [`DelayedState`](crate::DelayedState) keeps the history.
 ///
-/// Call [`LayerRecipe::update`](crate::LayerRecipe::update) once per step of the optimiser, after the
-/// backward of the last microbatch: it makes the next scales. Without it all scales stay 1.
+/// Call [`LayerRecipe::update`](crate::LayerRecipe::update) once per step of the optimiser, after
+/// the backward of the last microbatch: it makes the next scales. Without it all scales stay 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DelayedScaling {
     /// FP8 types.
@@ -242,7 +242,8 @@ impl Recipe {
         }
     }
 
-    /// How the blocks of a tensor pick their scale, where it is not always by the largest magnitude.
+    /// How the blocks of a tensor pick their scale, where it is not always by the largest
+    /// magnitude.
     pub fn four_over_six(&self, role: Role) -> Option<FourOverSix> {
         match self {
             Self::Nvfp4(nvfp4) => nvfp4.four_over_six(role),
@@ -264,9 +265,9 @@ impl Recipe {
         }
     }
 
-    /// Where the sums of a pass are accumulated: in forward in the tensor core alone where one scale
-    /// holds for all of a group, since that loses less than the format does; those of gradients, and
-    /// all with scaled blocks, in FP32.
+    /// Where the sums of a pass are accumulated: in forward in the tensor core alone where one
+    /// scale holds for all of a group, since that loses less than the format does; those of
+    /// gradients, and all with scaled blocks, in FP32.
     pub fn accumulation(&self, pass: Pass) -> Accumulation {
         match (self, pass) {
             (Self::Current(_) | Self::Delayed(_), Pass::Fprop) => Accumulation::Fast,

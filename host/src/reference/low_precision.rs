@@ -258,8 +258,8 @@ pub(super) fn scaled_gemm(
 /// A copy of a quantized tensor.
 type Factor<'a> = (&'a QuantizedCopy, QuantizedSpec, Direction);
 
-/// The values of both sides of a product, and the first rows of their groups. What is transformed has
-/// values in rows that are padding, so both operands of such a reduction keep their padding.
+/// The values of both sides of a product, and the first rows of their groups. What is transformed
+/// has values in rows that are padding, so both operands of such a reduction keep their padding.
 pub(crate) fn restore_factors(
     a: Factor<'_>,
     b: Factor<'_>,

@@ -358,12 +358,12 @@ pub struct Nvfp4Args {
     /// scaled, after the transform if there is one; not read of squares.
     pub columnwise_amax: u64,
     /// Device address of `u64[2]`, seed and offset; 0: round to nearest even. Else round at random:
-    /// lines are paired, 0 with 1, 2 with 3, counted within a group. Eight neighbours of an even line
-    /// and the eight beside them on the odd one share the block Philox4x32-7(key seed; counter
-    /// `index / 8`, 64 bits, with the index of the even line's in the order of the copy's data, then the
-    /// offset, 63 bits, then one bit that is set for the columnwise copy). The even line has the first
-    /// two words; element `i` of a word's four uses its lowest 16 bits after a rotation by `8 · i` to
-    /// the right.
+    /// lines are paired, 0 with 1, 2 with 3, counted within a group. Eight neighbours of an even
+    /// line and the eight beside them on the odd one share the block Philox4x32-7(key seed; counter
+    /// `index / 8`, 64 bits, with the index of the even line's in the order of the copy's data,
+    /// then the offset, 63 bits, then one bit that is set for the columnwise copy). The even line
+    /// has the first two words; element `i` of a word's four uses its lowest 16 bits after a
+    /// rotation by `8 · i` to the right.
     pub random: u64,
     /// Device address of `f32[row tiles, columns]`, the columns' sums over the rows of a tile, for
     /// `dbias_reduce`; 0: not wanted.
@@ -386,8 +386,9 @@ pub struct Nvfp4Args {
 }
 
 /// Arguments of `mxfp8_dequantize` and `nvfp4_dequantize`: one copy to BF16, FP16 or FP32. The
-/// result of codes has the layout of the copy's exact form. Rows of no group are not written; the padding of
-/// tokens that are padded becomes zeros (inside a block that has values, zeros times its scale).
+/// result of codes has the layout of the copy's exact form. Rows of no group are not written; the
+/// padding of tokens that are padded becomes zeros (inside a block that has values, zeros times its
+/// scale).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -415,8 +416,8 @@ pub struct MxDequantizeArgs {
     pub row_scaled: u32,
     /// The largest block scale (NVFP4 alone).
     pub bound: f32,
-    /// 1: the result of a columnwise copy of NVFP4 tokens lies as the source does, without padding. That
-    /// of exact numbers always does.
+    /// 1: the result of a columnwise copy of NVFP4 tokens lies as the source does, without padding.
+    /// That of exact numbers always does.
     pub as_source: u32,
 }
 

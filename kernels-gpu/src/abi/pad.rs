@@ -1,10 +1,10 @@
 //! Arguments of the kernels that pad groups of tokens.
 
-/// Arguments of `pad_rows` and `unpad_rows`: tokens `[rows, row_bytes]` to `[padded rows, row_bytes]`
-/// or back.
+/// Arguments of `pad_rows` and `unpad_rows`: tokens `[rows, row_bytes]` to
+/// `[padded rows, row_bytes]` or back.
 ///
-/// The group table comes from a set-up whose `row_align` is what groups are padded to. Rows that pad a
-/// group become zeros; rows behind the last group are not written.
+/// The group table comes from a set-up whose `row_align` is what groups are padded to. Rows that
+/// pad a group become zeros; rows behind the last group are not written.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]

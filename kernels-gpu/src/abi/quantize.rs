@@ -1,11 +1,12 @@
 //! Quantized tensors as the kernels see them: how their data and scales lie, and the arguments of
 //! the kernels that make them.
 //!
-//! The rows of a group are counted twice. Its *tokens* lie one after another, so a group may begin at
-//! any row. What is scaled or transposed along the tokens is *padded*: there a group begins at a
+//! The rows of a group are counted twice. Its *tokens* lie one after another, so a group may begin
+//! at any row. What is scaled or transposed along the tokens is *padded*: there a group begins at a
 //! multiple of [`ROW_BLOCK`], and the group table holds both offsets.
 
-/// Rows of a scaled block along the tokens, and what groups are padded to where they are transposed.
+/// Rows of a scaled block along the tokens, and what groups are padded to where they are
+/// transposed.
 pub const ROW_BLOCK: u32 = 128;
 /// Columns of a scaled block along the features.
 pub const COLUMN_BLOCK: u32 = 128;
@@ -32,8 +33,8 @@ pub enum Blocks {
     Square = 2,
 }
 
-/// A matrix of scales: `scale(i, j)` lies at element `group · group_pitch + i · pitch + j`, where `j`
-/// is contiguous.
+/// A matrix of scales: `scale(i, j)` lies at element `group · group_pitch + i · pitch + j`, where
+/// `j` is contiguous.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -99,8 +100,8 @@ impl BlockScales {
 pub struct QuantizedCopy {
     /// Device address of the data; 0: this copy is not made.
     pub data: u64,
-    /// Device address of `f32` scale_inv. That of [`Blocks::Tensor`] is written by the kernels that find
-    /// the scale themselves, and is no business of the others.
+    /// Device address of `f32` scale_inv. That of [`Blocks::Tensor`] is written by the kernels that
+    /// find the scale themselves, and is no business of the others.
     pub scale_inv: u64,
     /// How the scales lie.
     pub scales: ScaleLayout,
@@ -116,9 +117,9 @@ pub const QUANTIZE_BLOCKS: u32 = 3;
 
 /// Arguments of the FP8 quantize kernels: a source of BF16, FP16 or FP32 into one or two copies.
 ///
-/// With a group table the source is tokens, `[rows, columns]`, and the table comes from a set-up with
-/// `tile_m` = [`ROW_BLOCK`], `tile_n` = [`COLUMN_BLOCK`] and `row_align` = [`ROW_BLOCK`], so that its
-/// tile prefix counts blocks. Without one it is weights, `[groups, rows, columns]`.
+/// With a group table the source is tokens, `[rows, columns]`, and the table comes from a set-up
+/// with `tile_m` = [`ROW_BLOCK`], `tile_n` = [`COLUMN_BLOCK`] and `row_align` = [`ROW_BLOCK`], so
+/// that its tile prefix counts blocks. Without one it is weights, `[groups, rows, columns]`.
 ///
 /// The addresses of sources and data, their pitches and the columns are multiples of 16; so are the
 /// rows of weights of which a columnwise copy is made.
@@ -137,8 +138,8 @@ pub struct QuantizeArgs {
     /// Device address of the scales `f32[groups]` that elements are multiplied by
     /// ([`Blocks::Tensor`] alone).
     pub scale: u64,
-    /// Device address of `f32[tiles]`: the largest magnitude of each tile, in which NaNs do not count,
-    /// for [`ScaleArgs`]; the tiles of a group are in no particular order. 0: not wanted.
+    /// Device address of `f32[tiles]`: the largest magnitude of each tile, in which NaNs do not
+    /// count, for [`ScaleArgs`]; the tiles of a group are in no particular order. 0: not wanted.
     pub amax_partial: u64,
     /// Device address of `f32[row tiles, columns]`, the columns' sums over the rows of a tile, for
     /// `dbias_reduce`; 0: not wanted.
@@ -163,17 +164,17 @@ pub struct QuantizeArgs {
     pub epsilon: f32,
     /// Zero.
     pub reserved: u32,
-    /// Device address of what blocks tell each other, [`Progress`]: current scaling that reads the source
-    /// once. 0: magnitudes are known, or not wanted.
+    /// Device address of what blocks tell each other, [`Progress`]: current scaling that reads the
+    /// source once. 0: magnitudes are known, or not wanted.
     pub progress: u64,
 }
 
-/// What the blocks of `quantize_current_rows` and `quantize_current_columns` tell each other, in scratch
-/// memory that `group_scales` clears for them: offsets in bytes.
+/// What the blocks of `quantize_current_rows` and `quantize_current_columns` tell each other, in
+/// scratch memory that `group_scales` clears for them: offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// `[u32; 2]` of each group: the bits of the largest magnitude so far, and how many of the group's
-    /// tiles have been measured.
+    /// `[u32; 2]` of each group: the bits of the largest magnitude so far, and how many of the
+    /// group's tiles have been measured.
     pub groups: usize,
     /// `u32` of each tile: the tile that its block measured before, to be read again after it.
     pub earlier: usize,
@@ -182,8 +183,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Where the number of tiles lies that blocks have taken, `u32`: apart from all else, since every
-    /// block asks for it all the time.
+    /// Where the number of tiles lies that blocks have taken, `u32`: apart from all else, since
+    /// every block asks for it all the time.
     pub const TAKEN: usize = 0;
 
     /// The layout for so many groups and tiles.
@@ -196,12 +197,12 @@ impl Progress {
 
 /// Arguments of `group_scales`, one block for each group, which does one of three things:
 ///
-/// - with a progress, it is cleared, and groups without tiles get their scales (current scaling that
-///   reads the source once);
+/// - with a progress, it is cleared, and groups without tiles get their scales (current scaling
+///   that reads the source once);
 /// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
-/// - with a history, the largest of them into the first line of the history, unless what it holds is
-///   larger, and the scales, which are those that were quantized with, and their inverses to where the
-///   result keeps them (delayed scaling).
+/// - with a history, the largest of them into the first line of the history, unless what it holds
+///   is larger, and the scales, which are those that were quantized with, and their inverses to
+///   where the result keeps them (delayed scaling).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -214,7 +215,8 @@ pub struct ScaleArgs {
     pub skip: u64,
     /// Device address of `f32[groups]`; read, not written, where magnitudes go into a history.
     pub scale: u64,
-    /// Device address of `f32[groups]`, which gets a copy of the scales where they are read; 0: none.
+    /// Device address of `f32[groups]`, which gets a copy of the scales where they are read; 0:
+    /// none.
     pub kept_scale: u64,
     /// Device address of `f32[groups]`.
     pub scale_inv: u64,
@@ -241,9 +243,9 @@ pub const HISTORIES: usize = 16;
 /// Groups of a history that one of its blocks has: memory moves as many numbers at once.
 pub const HISTORY_GROUPS: u32 = 8;
 
-/// Arguments of `update_scales`, a block for every [`HISTORY_GROUPS`] of each history, which ends a step of
-/// delayed scaling: the next scales from the history, which then moves on. Its second line, the oldest,
-/// goes, the others move up, the last becomes this step's, and the first zero.
+/// Arguments of `update_scales`, a block for every [`HISTORY_GROUPS`] of each history, which ends a
+/// step of delayed scaling: the next scales from the history, which then moves on. Its second line,
+/// the oldest, goes, the others move up, the last becomes this step's, and the first zero.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
@@ -281,8 +283,8 @@ pub struct History {
     pub reserved: u32,
 }
 
-/// Arguments of `dequantize`: a copy of FP8 back to the shape of its source, BF16, FP16 or FP32. What
-/// the source had is what the destination has; the table is the one of [`QuantizeArgs`].
+/// Arguments of `dequantize`: a copy of FP8 back to the shape of its source, BF16, FP16 or FP32.
+/// What the source had is what the destination has; the table is the one of [`QuantizeArgs`].
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]

@@ -5,7 +5,8 @@ use super::quantize::{BlockScales, Blocks, COLUMN_BLOCK, ROW_BLOCK, ScaleLayout}
 use super::{GemmArgs, TensorMap};
 
 /// Scales of the left operand in a box: the rows of a tile, and those from the last multiple of
-/// [`SCALE_RUN`](super::quantize::SCALE_RUN) up to the first of them, since a copy starts at 16 bytes.
+/// [`SCALE_RUN`](super::quantize::SCALE_RUN) up to the first of them, since a copy starts at 16
+/// bytes.
 pub const A_SCALE_BOX: u32 = 128 + super::quantize::SCALE_RUN;
 /// Scales of the right operand in a box: the columns of a tile.
 pub const B_SCALE_BOX: u32 = 256;
@@ -48,21 +49,21 @@ pub struct OperandScales {
 /// Tokens of a block of `align`, along one line.
 pub const ALIGN_WINDOW: u32 = 1024;
 
-/// A block's codes are aligned if the largest is at least this afterwards (or zero): no code changes by
-/// more than 2⁻¹⁰ then, and the block by less than √128 · 2⁻¹⁰ / 12 < 10⁻³ of its norm. Where scales are the
-/// largest powers of two that fit, the largest code of a block is 224 at least, so its scale may be 2⁻⁴
-/// of its line's.
+/// A block's codes are aligned if the largest is at least this afterwards (or zero): no code
+/// changes by more than 2⁻¹⁰ then, and the block by less than √128 · 2⁻¹⁰ / 12 < 10⁻³ of its norm.
+/// Where scales are the largest powers of two that fit, the largest code of a block is 224 at
+/// least, so its scale may be 2⁻⁴ of its line's.
 pub const ALIGN_LEAST: f32 = 12.0;
 
-/// Arguments of `align`, which gives the blocks of a line one scale: of a columnwise copy of tokens in
-/// E4M3 with scales of [`Blocks::Vector`], in which a line is a column of the source.
+/// Arguments of `align`, which gives the blocks of a line one scale: of a columnwise copy of tokens
+/// in E4M3 with scales of [`Blocks::Vector`], in which a line is a column of the source.
 ///
-/// In each group a line gets the largest of its blocks' scales. A block's codes are multiplied by the
-/// quotient of its scale and the line's, a power of two, and rounded to nearest, ties to even, if
-/// [`ALIGN_LEAST`] allows it; else they stay, and the quotient is the block's factor. Blocks of zeros, whose
-/// scale is 1, count for nothing. A line with a scale that is no power of two between 2⁻⁶⁰ and 2⁶⁰ stays as
-/// it is: its scale is 1, and the factors are the blocks' scales. So an element is its code times its
-/// block's factor times its line's scale.
+/// In each group a line gets the largest of its blocks' scales. A block's codes are multiplied by
+/// the quotient of its scale and the line's, a power of two, and rounded to nearest, ties to even,
+/// if [`ALIGN_LEAST`] allows it; else they stay, and the quotient is the block's factor. Blocks of
+/// zeros, whose scale is 1, count for nothing. A line with a scale that is no power of two between
+/// 2⁻⁶⁰ and 2⁶⁰ stays as it is: its scale is 1, and the factors are the blocks' scales. So an
+/// element is its code times its block's factor times its line's scale.
 ///
 /// The grid is [`AlignArgs::grid`].
 #[repr(C, align(16))]
@@ -79,10 +80,12 @@ pub struct AlignArgs {
     pub aligned: u64,
     /// Device address of the factors of blocks, laid out as `scale_inv`.
     pub factors: u64,
-    /// Device address of `u8[groups, columns]`, the scales of lines: exponents, 127 for 1, as in E8M0.
+    /// Device address of `u8[groups, columns]`, the scales of lines: exponents, 127 for 1, as in
+    /// E8M0.
     pub line_scales: u64,
-    /// Device address of `u32[columns / 128, run_pitch]`, rounded up, along blocks: of how many blocks in a
-    /// row, from this one on and as far as [`ALIGN_WINDOW`] reaches, the factors of all 128 lines are 1.
+    /// Device address of `u32[columns / 128, run_pitch]`, rounded up, along blocks: of how many
+    /// blocks in a row, from this one on and as far as [`ALIGN_WINDOW`] reaches, the factors of all
+    /// 128 lines are 1.
     pub runs: u64,
     /// Bytes from one line of codes to the next: padded tokens.
     pub pitch: u64,

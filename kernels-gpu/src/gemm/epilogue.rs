@@ -1,6 +1,6 @@
 //! What becomes of a finished sum:
-//! `D = round(alpha · sum + bias_scale · bias + beta · D)`, in FP32 up to the one rounding. Alpha and
-//! `bias_scale` may have a factor for each row.
+//! `D = round(alpha · sum + bias_scale · bias + beta · D)`, in FP32 up to the one rounding. Alpha
+//! and `bias_scale` may have a factor for each row.
 //!
 //! The bias is added to the scaled sum, and the former output last; D is not read where beta is
 //! zero.
@@ -10,8 +10,8 @@
 //! straight code, which the kernel has (`sm90/boxes.rs`, `sm100/staging.rs`). FP32 gradients of
 //! weights in one piece go through stages of Hopper's ring, by tensor copies both ways
 //! (`sm90/lent.rs`). All else goes chunk by chunk through one piece of code with branches for what
-//! there is to add and for the types ([`Epilogue::store_chunk`]): a copy for every combination would
-//! be faster by little, and slow to load by a lot.
+//! there is to add and for the types ([`Epilogue::store_chunk`]): a copy for every combination
+//! would be faster by little, and slow to load by a lot.
 
 use ptx_std::convert::fma;
 use ptx_std::memory::{
@@ -353,8 +353,8 @@ impl Epilogue {
     }
 }
 
-/// One thread's sums of a chunk: fragment `j` has `4 j` and `4 j + 1` in the upper row, `4 j + 2` and
-/// `4 j + 3` in the lower.
+/// One thread's sums of a chunk: fragment `j` has `4 j` and `4 j + 1` in the upper row, `4 j + 2`
+/// and `4 j + 3` in the lower.
 pub type Chunk = [f32; 32];
 
 /// Four neighbours in a row.
@@ -387,7 +387,8 @@ impl Columns {
         Self { first, left: epilogue.end - fragment, unit: epilogue.column_unit }
     }
 
-    /// Whether a run is inside the output, where its fragment is as a whole, and what comes with it.
+    /// Whether a run is inside the output, where its fragment is as a whole, and what comes with
+    /// it.
     #[inline(always)]
     fn inside(&self, run: u32) -> bool {
         let column = 16 * run;

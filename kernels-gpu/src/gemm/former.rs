@@ -10,8 +10,8 @@ use super::shape::TILE_M;
 use crate::abi::GemmArgs;
 use crate::table::Table;
 
-/// Brings the former output of a tile of `columns` into L2, while its last stages are multiplied. The
-/// warp's lanes take a row each in turn.
+/// Brings the former output of a tile of `columns` into L2, while its last stages are multiplied.
+/// The warp's lanes take a row each in turn.
 ///
 /// # Safety
 ///

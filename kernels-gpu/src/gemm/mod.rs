@@ -1,8 +1,8 @@
 //! Grouped products `D_g = alpha_g · A_g · B_g + beta_g · D_g (+ bias)`.
 //!
-//! All kernels are persistent: a block makes one tile after the other of all groups' tiles. They share
-//! [`scheduler`], which says where a tile is, and [`epilogue`], which says what becomes of a finished
-//! sum. Between the two stands one main loop per architecture:
+//! All kernels are persistent: a block makes one tile after the other of all groups' tiles. They
+//! share [`scheduler`], which says where a tile is, and [`epilogue`], which says what becomes of a
+//! finished sum. Between the two stands one main loop per architecture:
 //!
 //! * [`simt`]: readable, any type, any size, any alignment;
 //! * [`sm90`]: tensor copies and wgmma;

@@ -1,5 +1,5 @@
-//! Which products there are, as types: kernels are generic over them, and each architecture says how
-//! it copies and names their operands.
+//! Which products there are, as types: kernels are generic over them, and each architecture says
+//! how it copies and names their operands.
 
 use core::marker::PhantomData;
 

@@ -181,13 +181,14 @@ impl<S: Scales> SharedScale<S> {
     }
 }
 
-/// Which halves of a tile's columns, from `column` on, have no factors in the blocks from `first` to `end`:
-/// a bit for each ([`AlignArgs::runs`](crate::abi::scaled::AlignArgs::runs), which end with their windows,
-/// of one window after the other).
+/// Which halves of a tile's columns, from `column` on, have no factors in the blocks from `first`
+/// to `end`: a bit for each ([`AlignArgs::runs`](crate::abi::scaled::AlignArgs::runs), which end
+/// with their windows, of one window after the other).
 ///
 /// # Safety
 ///
-/// `scales` says where the runs of `n` lines stand, for so many blocks; the whole warp calls it together.
+/// `scales` says where the runs of `n` lines stand, for so many blocks; the whole warp calls it
+/// together.
 #[inline(always)]
 pub unsafe fn plain_halves(
     scales: &OperandScales,
@@ -200,8 +201,9 @@ pub unsafe fn plain_halves(
     /// Lanes of a half.
     const LANES: u32 = WARP / 2;
 
-    // A lane has every sixteenth window of its half. Rows of runs begin with a window, so places in all
-    // rows together do for blocks; each stands for 16 KiB of the operand, so 32 bits are enough.
+    // A lane has every sixteenth window of its half. Rows of runs begin with a window, so places in
+    // all rows together do for blocks; each stands for 16 KiB of the operand, so 32 bits are
+    // enough.
     let lane = lane_index();
     let column = column + FP8_DEPTH * (lane / LANES);
     let row = column / FP8_DEPTH * scales.layout.pitch as u32;
@@ -253,8 +255,9 @@ pub unsafe fn column_scales<S: Scales>(address: u32, shared: f32) -> [f32; 2] {
     }
 }
 
-/// The scales of 128 lines ([`AlignArgs::line_scales`](crate::abi::scaled::AlignArgs::line_scales)), of which
-/// each lane of a warp keeps four: loaded when a tile begins, in one register.
+/// The scales of 128 lines
+/// ([`AlignArgs::line_scales`](crate::abi::scaled::AlignArgs::line_scales)), of which each lane of
+/// a warp keeps four: loaded when a tile begins, in one register.
 pub struct LineScales(u32);
 
 impl LineScales {

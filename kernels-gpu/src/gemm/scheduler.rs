@@ -2,9 +2,10 @@
 //!
 //! The tiles of all groups are numbered through, group after group; the group table holds the
 //! number of the first of each. Which of them are a block's is the kernel's to say: tile `block`,
-//! `block + blocks`, and so on (of a cluster, whose blocks take one together, by the cluster's number),
-//! or the next that nobody has. A warp walks: numbers only grow, so it keeps a window of 32 groups'
-//! ends, one per lane, and moves it forward, which costs no shared memory and no barrier.
+//! `block + blocks`, and so on (of a cluster, whose blocks take one together, by the cluster's
+//! number), or the next that nobody has. A warp walks: numbers only grow, so it keeps a window of
+//! 32 groups' ends, one per lane, and moves it forward, which costs no shared memory and no
+//! barrier.
 //!
 //! Inside a group the tiles come in bands of [`BAND`] tile rows, rows fastest:
 //!
@@ -19,8 +20,9 @@
 //! Blocks that run at one time then share their columns' operand and a few rows' operands in L2. A
 //! band ends at the edge of its group.
 //!
-//! Tiles of a ragged reduction take as long as their group has rows. Where blocks get few of them the
-//! set-up numbers those of long groups first, so that no block begins one when the others are done.
+//! Tiles of a ragged reduction take as long as their group has rows. Where blocks get few of them
+//! the set-up numbers those of long groups first, so that no block begins one when the others are
+//! done.
 
 use core::hint::assert_unchecked;
 

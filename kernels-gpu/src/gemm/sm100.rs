@@ -8,11 +8,11 @@
 //!      └────────── empty[s]: multiplied ◀────┘   └─────── sums empty ◀────────┘
 //! ```
 //!
-//! A block alone makes tiles of 128 × 256, with four stages of 48 KiB. A *pair* of blocks, a cluster
-//! of two, makes tiles of 256 × 256: each has 128 of the rows and half of the columns' operand in its
-//! shared memory, six stages of 32 KiB, and its 128 rows of the sums in its tensor memory; the even
-//! block's thread multiplies for both. Tensor memory holds the sums of two tiles, so one is finished
-//! while the next is multiplied.
+//! A block alone makes tiles of 128 × 256, with four stages of 48 KiB. A *pair* of blocks, a
+//! cluster of two, makes tiles of 256 × 256: each has 128 of the rows and half of the columns'
+//! operand in its shared memory, six stages of 32 KiB, and its 128 rows of the sums in its tensor
+//! memory; the even block's thread multiplies for both. Tensor memory holds the sums of two tiles,
+//! so one is finished while the next is multiplied.
 //!
 //! The warp that copies also walks the tiles ([`Scheduler`]) and tells the others ([`Task`]).
 //! Warp 2 allocates the tensor memory. What becomes of a sum is [`epilogue`](super::epilogue)'s and
@@ -20,8 +20,8 @@
 //! gives it.
 //!
 //! The boxes of the passes are those of [`sm90`](super::sm90), but that no box has more than 128
-//! rows. Of a ragged reduction, rows beyond the group are not multiplied, and those in the same step
-//! as its last row are cleared in shared memory before.
+//! rows. Of a ragged reduction, rows beyond the group are not multiplied, and those in the same
+//! step as its last row are cleared in shared memory before.
 
 use core::marker::PhantomData;
 
@@ -62,8 +62,8 @@ pub mod ring;
 mod schedule;
 mod staging;
 
-/// All columns of tensor memory, whether for the sums of two tiles or, with a seam in them, for block
-/// scales, too.
+/// All columns of tensor memory, whether for the sums of two tiles or, with a seam in them, for
+/// block scales, too.
 const ALL: Columns = Columns::C512;
 
 const _: () = assert!(Sums::ALL_COLUMNS == ALL.count());
@@ -264,8 +264,8 @@ pub unsafe fn run_blocks<S: MxOperands, G: Group>(args: &MxGemmArgs, args_addres
     unsafe { part::<Blocks<S>, G, 72, 216>(args, args_address) }
 }
 
-/// Prepares the block and parts it into roles: the first warpgroup copies and multiplies, the others
-/// finish tiles, with these registers for each of their threads.
+/// Prepares the block and parts it into roles: the first warpgroup copies and multiplies, the
+/// others finish tiles, with these registers for each of their threads.
 ///
 /// # Safety
 ///
@@ -279,8 +279,8 @@ unsafe fn part<R: Road<G>, G: Group, const COPYING: u32, const FINISHING: u32>(
         assert!(COPYING + CONSUMERS * FINISHING <= (1 + CONSUMERS) * REGISTERS);
         assert!(!R::PROMOTES || R::Schedule::SCALE_BYTES != 0, "who promotes sees its stages");
     }
-    // SAFETY: the launcher keeps the contract above. Every warp belongs to one role; barriers of all
-    // stand before and behind the roles only.
+    // SAFETY: the launcher keeps the contract above. Every warp belongs to one role; barriers of
+    // all stand before and behind the roles only.
     unsafe {
         let gemm = R::gemm(args);
         let shared = shared_base();

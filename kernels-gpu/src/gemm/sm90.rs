@@ -1,7 +1,8 @@
 //! The Hopper main loop: tensor copies feed a ring of stages, two warpgroups multiply from it.
 //!
-//! A block of three warpgroups makes tiles of 128 × 256, 128 bytes of the reduction at a time, which
-//! are 64 elements of 16 bits or 128 of FP8 (narrow tiles have 240 columns, from boxes of 256):
+//! A block of three warpgroups makes tiles of 128 × 256, 128 bytes of the reduction at a time,
+//! which are 64 elements of 16 bits or 128 of FP8 (narrow tiles have 240 columns, from boxes of
+//! 256):
 //!
 //! ```text
 //!   warpgroup 0          shared memory, 4 stages of 48 KiB           warpgroups 1, 2
@@ -10,16 +11,16 @@
 //!        └──────────────────────  empty[s]: both have finished reading ◀─┘
 //! ```
 //!
-//! The warp that copies also walks the tiles ([`Turns`], [`Scheduler`]) and says with the first stage of
-//! each which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in shared memory
-//! ([`boxes`]), so that they are stored while the next tile is multiplied; FP32 gradients of weights,
-//! and what they are added to, go through stages that are lent for it ([`lent`]). Where stages bring
-//! scales the ring has three of them ([`ring`]).
+//! The warp that copies also walks the tiles ([`Turns`], [`Scheduler`]) and says with the first
+//! stage of each which tile it is ([`Task`]). Plain outputs of 16 bits leave through boxes in
+//! shared memory ([`boxes`]), so that they are stored while the next tile is multiplied; FP32
+//! gradients of weights, and what they are added to, go through stages that are lent for it
+//! ([`lent`]). Where stages bring scales the ring has three of them ([`ring`]).
 //!
 //! The passes differ in how their operands lie in memory, and so in the boxes that are copied and
 //! in the descriptors that name them. That difference is the trait `Schedule`; everything else is
-//! written once. All boxes have inner rows of 128 bytes, swizzled; those of 16-bit operands ([`fp8`]
-//! has its own):
+//! written once. All boxes have inner rows of 128 bytes, swizzled; those of 16-bit operands
+//! ([`fp8`] has its own):
 //!
 //! | pass | A: 128 rows of the tile | B: 256 columns of the tile |
 //! | --- | --- | --- |
@@ -27,8 +28,8 @@
 //! | dgrad | dY, one box (64 of N, 128 tokens), K-major | W, four boxes (64 of K, 64 of N), MN-major |
 //! | wgrad | dY, two boxes (64 of N, 64 tokens), MN-major | X, four boxes (64 of K, 64 tokens), MN-major |
 //!
-//! Where the features are multiples of 64, the boxes of an operand of wgrad are the blocks of one box
-//! of a three-dimensional map, since six requests keep the copy engine busy longer than two.
+//! Where the features are multiples of 64, the boxes of an operand of wgrad are the blocks of one
+//! box of a three-dimensional map, since six requests keep the copy engine busy longer than two.
 //!
 //! Boxes that hang over the edge of a tensor are filled with zeros. Boxes that hang over the end of
 //! a group hold the next group's rows: of the output (fprop, dgrad) they are not stored, of the
@@ -90,8 +91,8 @@ trait Consumer {
     /// The common part of the argument.
     fn gemm(args: &Self::Args) -> &GemmArgs;
 
-    /// Multiplies what comes through the ring in the shared memory at `shared`. A warpgroup runs it,
-    /// `index` 0 or 1. `d_map` is the generic address of the output's map.
+    /// Multiplies what comes through the ring in the shared memory at `shared`. A warpgroup runs
+    /// it, `index` 0 or 1. `d_map` is the generic address of the output's map.
     ///
     /// # Safety
     ///
@@ -101,8 +102,8 @@ trait Consumer {
     /// Columns of a tile.
     const COLUMNS: u32;
 
-    /// What consumers are told of a tile instead of its group's tokens, if they are told something. The
-    /// warp that copies finds it out, together.
+    /// What consumers are told of a tile instead of its group's tokens, if they are told something.
+    /// The warp that copies finds it out, together.
     ///
     /// # Safety
     ///
@@ -112,18 +113,19 @@ trait Consumer {
         None
     }
 
-    /// First row and column, from the tile's on, of a warpgroup's box `index` of FP32 sums ([`lent`]).
+    /// First row and column, from the tile's on, of a warpgroup's box `index` of FP32 sums
+    /// ([`lent`]).
     fn lent_box(warpgroup: u32, index: u32) -> [u32; 2];
 }
 
-/// The kernel that leaves its sums in the tensor core until a tile is done: `SUMS` in each thread, for
-/// tiles of twice as many columns.
+/// The kernel that leaves its sums in the tensor core until a tile is done: `SUMS` in each thread,
+/// for tiles of twice as many columns.
 ///
 /// # Safety
 ///
-/// Blocks of 384 threads with [`Rooms::SHARED_BYTES`] of dynamic shared memory; `args_address` is the
-/// generic address of `args` in parameter memory, aligned to 64 bytes; the maps have the boxes of
-/// the table above, 128-byte swizzle and zero fill; the other addresses are valid for what their
+/// Blocks of 384 threads with [`Rooms::SHARED_BYTES`] of dynamic shared memory; `args_address` is
+/// the generic address of `args` in parameter memory, aligned to 64 bytes; the maps have the boxes
+/// of the table above, 128-byte swizzle and zero fill; the other addresses are valid for what their
 /// fields describe.
 #[inline(always)]
 pub unsafe fn run<S, E, const SUMS: usize>(args: &GemmArgs, args_address: u64)

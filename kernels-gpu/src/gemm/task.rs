@@ -1,6 +1,6 @@
 //! The tile that comes next, as the warp that copies tells the others: in shared memory, under the
-//! barriers of the tile's first stage (Hopper) or of its own (Blackwell). So only one warp of a block
-//! walks the tiles, and it does so while the others still multiply.
+//! barriers of the tile's first stage (Hopper) or of its own (Blackwell). So only one warp of a
+//! block walks the tiles, and it does so while the others still multiply.
 
 use ptx_std::memory::{load_shared_u32x4, load_shared_u64, store_shared_u32};
 use ptx_std::thread::{lane_index, shuffle_index};
@@ -64,8 +64,9 @@ impl Task {
         }
     }
 
-    /// The task at `address`, read by the first lane for all; it [is the end](Self::is_end) if there is no
-    /// more. Of an option the former task's words would stay in registers beside the next one's.
+    /// The task at `address`, read by the first lane for all; it [is the end](Self::is_end) if
+    /// there is no more. Of an option the former task's words would stay in registers beside the
+    /// next one's.
     ///
     /// # Safety
     ///

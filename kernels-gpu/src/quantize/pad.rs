@@ -1,5 +1,5 @@
-//! `pad_rows`, `unpad_rows`: tokens with every group padded to a multiple of some number of rows, and
-//! back.
+//! `pad_rows`, `unpad_rows`: tokens with every group padded to a multiple of some number of rows,
+//! and back.
 //!
 //! A warp takes a row at a time. Elements are bytes: what counts is whether rows can be moved in
 //! pieces of 16.

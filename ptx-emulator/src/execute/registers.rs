@@ -74,16 +74,16 @@ fn selector(mask: u32, lane: usize) -> u32 {
 }
 
 impl Registers {
-    /// Registers hold anything at first: seeded noise, another in each, so that a read before a write is
-    /// seen, be it of the difference of two.
+    /// Registers hold anything at first: seeded noise, another in each, so that a read before a
+    /// write is seen, be it of the difference of two.
     pub(crate) fn new(counts: RegisterCounts, random: &mut Random) -> Self {
         let noise = random.next();
         let word = |lane: u64| (noise.rotate_left(lane as u32) ^ 0x5A5A_A5A5) as u32;
         let words: Words = std::array::from_fn(|lane| word(lane as u64));
         let doubles: Doubles = std::array::from_fn(|lane| noise.rotate_left(lane as u32 + 7));
         let quads: Quads = [u128::from(noise) * 0x1_0001; 32];
-        // An odd factor, so that no two rows have the same; a product for a row and an exclusive or for
-        // its lanes, since a kernel's warps have hundreds of rows each.
+        // An odd factor, so that no two rows have the same; a product for a row and an exclusive or
+        // for its lanes, since a kernel's warps have hundreds of rows each.
         let of_row = |row: u32| u64::from(row).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Self {
             predicates: (0..counts.predicates)

@@ -74,13 +74,14 @@ pub struct Options {
     pub instruction_limit: u64,
     /// How FP8 products are summed.
     pub fp8_accumulation: Fp8Accumulation,
-    /// How many bytes can be allocated at a time, variables of modules among them. An allocation counts
-    /// what was asked for, not what keeps it apart from the next.
+    /// How many bytes can be allocated at a time, variables of modules among them. An allocation
+    /// counts what was asked for, not what keeps it apart from the next.
     pub memory_bytes: u64,
 }
 
 impl Options {
-    /// Checks on, seed 0, four multiprocessors, 2³² warp instructions, FP8 as the hardware does, 64 GiB.
+    /// Checks on, seed 0, four multiprocessors, 2³² warp instructions, FP8 as the hardware does, 64
+    /// GiB.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
         Self {

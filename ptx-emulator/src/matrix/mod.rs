@@ -6,8 +6,8 @@
 //!
 //! Every operand, whatever its type, is brought to rows of 32 bytes of K (`element`), multiplied in
 //! blocks of 16 rows by 8 columns (`block`, `fp8`), and lands in the accumulator fragment that
-//! `wgmma` and `mma` share. `tcgen05.mma` has no fragments: its accumulator lies in tensor memory, so
-//! `tcgen05` has layouts of its own and shares the rest.
+//! `wgmma` and `mma` share. `tcgen05.mma` has no fragments: its accumulator lies in tensor memory,
+//! so `tcgen05` has layouts of its own and shares the rest.
 
 mod block;
 pub(crate) mod descriptor;

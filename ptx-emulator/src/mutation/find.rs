@@ -306,8 +306,8 @@ fn descriptor(instruction: &Instruction) -> Vec<Found> {
                 change(Purpose::Descriptor, from.wrapping_mul(2));
             }
             _ => {
-                // With three bits for the mode, this makes one without swizzle of the narrowest, and
-                // exchanges the others.
+                // With three bits for the mode, this makes one without swizzle of the narrowest,
+                // and exchanges the others.
                 if from >> SWIZZLE != 0 {
                     change(Purpose::Swizzle, from ^ (3 << SWIZZLE));
                 }

@@ -38,12 +38,13 @@ pub(crate) enum Rounding {
     Up,
     /// `.rna`: to the nearest, halfway cases away from zero.
     NearestAway,
-    /// `.rs`: away from zero if the bits that are cut off and random ones carry when they are added.
+    /// `.rs`: away from zero if the bits that are cut off and random ones carry when they are
+    /// added.
     Stochastic(RandomBits),
 }
 
-/// The random bits of `.rs`. The highest of them meets the highest bit that is cut off; further bits
-/// that are cut off do not count.
+/// The random bits of `.rs`. The highest of them meets the highest bit that is cut off; further
+/// bits that are cut off do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RandomBits {
     /// A number below two to the `width`.

@@ -1,10 +1,11 @@
 //! Which row of which register file each register of a function gets.
 //!
 //! Compilers name a register for each value, thousands in a kernel, of which a few hundred are
-//! needed at a time. With a row for each, a warp would have up to 1.4 MB that every block fills with
-//! noise and that no cache holds; so registers that are never needed at the same time share a row.
-//! Threads see nothing of it: each lane of a row belongs to one thread, a thread follows the paths
-//! that are gone through here, and those whose registers others read are at the same instruction.
+//! needed at a time. With a row for each, a warp would have up to 1.4 MB that every block fills
+//! with noise and that no cache holds; so registers that are never needed at the same time share a
+//! row. Threads see nothing of it: each lane of a row belongs to one thread, a thread follows the
+//! paths that are gone through here, and those whose registers others read are at the same
+//! instruction.
 //!
 //! It is a linear scan (Poletto and Sarkar, *Linear Scan Register Allocation*, 1999) over the
 //! intervals in which registers are needed. Without a bound on the rows, none is spilled.
@@ -51,8 +52,8 @@ impl Rows {
     }
 
     /// A row for all registers of a file that are needed one after the other. Vectors and what
-    /// [`Uses::owned`] lists keep rows of their own, as all registers do where too much would have to be
-    /// noted.
+    /// [`Uses::owned`] lists keep rows of their own, as all registers do where too much would have
+    /// to be noted.
     pub(super) fn shared(body: &Body, uses: &Uses) -> Self {
         let Some(needed) = intervals(body, uses) else { return Self::declared(body) };
         let mut apart = vec![false; body.register_count as usize];
@@ -76,8 +77,8 @@ impl Rows {
         let mut order: Vec<usize> = (0..needed.len()).filter(|own| !apart[*own]).collect();
         order.sort_unstable_by_key(|own| needed[*own]);
         for file in [File::Predicate, File::Word, File::Double, File::Quad] {
-            // The rows in use, the one that is free first on top; then those that are free, of which
-            // the last used is the likeliest to be in a cache.
+            // The rows in use, the one that is free first on top; then those that are free, of
+            // which the last used is the likeliest to be in a cache.
             let mut taken = BinaryHeap::new();
             let mut free = Vec::new();
             for &register in order.iter().filter(|own| files[**own] == file) {
@@ -206,15 +207,15 @@ struct Crossing {
     blocks: Vec<Needed>,
 }
 
-/// Of [`Crossing::registers`], by their places in it, those of which something may be read before it
-/// is written again.
+/// Of [`Crossing::registers`], by their places in it, those of which something may be read before
+/// it is written again.
 struct Needed {
     before: FixedBitSet,
     behind: FixedBitSet,
 }
 
-/// The most bits of one set of each block: 64 MiB. A text of ten megabytes can have a hundred thousand
-/// blocks and as many registers that cross them.
+/// The most bits of one set of each block: 64 MiB. A text of ten megabytes can have a hundred
+/// thousand blocks and as many registers that cross them.
 const MOST_BITS: usize = 1 << 29;
 
 /// `None` if that takes more than `most_bits` for each of three sets of a block.

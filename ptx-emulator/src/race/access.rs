@@ -58,8 +58,8 @@ pub(crate) enum Proxy {
     Tensor,
 }
 
-/// What the threads that issued an asynchronous operation, or one each, knew then. The operation may
-/// access memory at any later time; what they learned or did since does not count.
+/// What the threads that issued an asynchronous operation, or one each, knew then. The operation
+/// may access memory at any later time; what they learned or did since does not count.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncOrigin {
     pub(super) view: View,
@@ -430,7 +430,8 @@ impl Races {
         Ok(())
     }
 
-    /// `lanes` issue an asynchronous operation each. There is an origin for all those that know the same.
+    /// `lanes` issue an asynchronous operation each. There is an origin for all those that know the
+    /// same.
     pub(crate) fn begin_each(&mut self, warp: WarpId, lanes: u32) -> Vec<AsyncOrigin> {
         let own = Agent::warp(warp, Role::Generic);
         let Some(state) = self.warp_mut(warp) else { return Vec::new() };
@@ -459,8 +460,8 @@ impl Races {
         origins
     }
 
-    /// `lanes` issue an asynchronous operation together, a whole warp a `wgmma`, which then knows what
-    /// any of them knows.
+    /// `lanes` issue an asynchronous operation together, a whole warp a `wgmma`, which then knows
+    /// what any of them knows.
     pub(crate) fn begin_async(&mut self, warp: WarpId, lanes: u32) -> AsyncOrigin {
         let own = Agent::warp(warp, Role::Generic);
         let Some(state) = self.warp_mut(warp) else {

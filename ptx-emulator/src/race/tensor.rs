@@ -137,7 +137,8 @@ impl<'a> AsyncAccess<'a> {
     /// Who accesses tensor memory.
     pub(super) fn tensor_observer(&self) -> Observer<'a> {
         let mut observer = Observer::of_knowledge(&self.origin.tensor, self.agent);
-        // One thread's `mma`, `cp` and `shift` are in order; loads and stores have to be waited for.
+        // One thread's `mma`, `cp` and `shift` are in order; loads and stores have to be waited
+        // for.
         let in_order = matches!(self.agent.actor(), Actor::Warp(_, Role::Tensor));
         observer.own_lanes = if in_order { self.lanes } else { 0 };
         observer

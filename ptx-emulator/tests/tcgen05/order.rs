@@ -130,8 +130,8 @@ fn arrivals_of_commits() {
     let come = (0..64).filter(|seed| has_come(*seed)).count();
     assert!((8..64).contains(&come), "the first of two arrivals came first in {come} of 64 runs");
 
-    // A barrier of the block's own may end when what it committed is complete. What is not complete by
-    // then arrives at none.
+    // A barrier of the block's own may end when what it committed is complete. What is not complete
+    // by then arrives at none.
     let end = "setp.ne.u32 %p3, %thread, 0; @%p3 bra ENDED;
                mbarrier.inval.shared::cta.b64 [barriers];
                mov.u32 %r0, 500; MORE: sub.u32 %r0, %r0, 1;

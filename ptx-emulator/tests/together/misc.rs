@@ -221,7 +221,8 @@ fn registers_follow_from_the_launch_bounds() {
     }
 }
 
-/// A shared variable that an instruction names directly is that of the own block, whatever its rank.
+/// A shared variable that an instruction names directly is that of the own block, whatever its
+/// rank.
 #[test]
 fn variables_named_by_address_are_the_blocks_own() {
     let kernel = Kernel {

@@ -71,8 +71,8 @@ fn mbarriers_are_used_by_threads_that_know_them() {
     .check();
 }
 
-/// One lane has learned that others have read: that does not allow the rest of the warp to copy to where
-/// they did, neither with the lane that knows in one instruction nor in one of its own.
+/// One lane has learned that others have read: that does not allow the rest of the warp to copy to
+/// where they did, neither with the lane that knows in one instruction nor in one of its own.
 #[test]
 fn lanes_copy_to_where_they_know_that_others_have_read() {
     let body = |first: u32, meet: &str| {

@@ -271,7 +271,8 @@ fn approximate(cases: &mut Vec<Case>) {
             form(cases, &format!("{name}.ftz.f32"), Format::F32, operands, compare);
         }
     }
-    // The bound holds between -2π and 2π only, where all random values of the generator but few lie.
+    // The bound holds between -2π and 2π only, where all random values of the generator but few
+    // lie.
     for name in ["sin.approx.f32", "cos.approx.f32", "sin.approx.ftz.f32", "cos.approx.ftz.f32"] {
         let mut columns = floats(name, Format::F32, 1, 64);
         for value in &mut columns[0].values {

@@ -1,6 +1,6 @@
 //! The text of the table: lines of `#`, then one line a case: its name, a tab, and the output in
-//! hexadecimal, or `!` and why there is none, or (for long outputs that must agree bit for bit) `=`,
-//! a hash and the length.
+//! hexadecimal, or `!` and why there is none, or (for long outputs that must agree bit for bit)
+//! `=`, a hash and the length.
 
 use crate::cases::{Case, Compare};
 

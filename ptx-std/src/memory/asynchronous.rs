@@ -1,8 +1,8 @@
 //! Copies from global to shared memory that a thread starts and does not wait for: `cp.async`.
 //!
-//! A thread starts copies, closes them into a group ([`commit_copies`]), and later waits for all but
-//! its newest groups ([`wait_copies`]). It may then read what *it* has copied; the others may after a
-//! barrier of the block. (The bulk copies of [`crate::tma`] are one thread's for all.)
+//! A thread starts copies, closes them into a group ([`commit_copies`]), and later waits for all
+//! but its newest groups ([`wait_copies`]). It may then read what *it* has copied; the others may
+//! after a barrier of the block. (The bulk copies of [`crate::tma`] are one thread's for all.)
 
 /// Starts the copy of 16 bytes to shared memory, or of zeros unless `exists`:
 /// `cp.async.cg.shared.global.L2::128B` (PTX manual, "Data Movement and Conversion Instructions:

@@ -439,9 +439,9 @@ pub unsafe fn reduce_max_u32(address: u64, value: u32) {
     }
 }
 
-/// Adds `value`, after which all earlier accesses of this thread are visible to whoever acquires the
-/// sum: `red.release.gpu.global.add.u32` (PTX manual, "Parallel Synchronization and Communication
-/// Instructions: red").
+/// Adds `value`, after which all earlier accesses of this thread are visible to whoever acquires
+/// the sum: `red.release.gpu.global.add.u32` (PTX manual, "Parallel Synchronization and
+/// Communication Instructions: red").
 ///
 /// # Safety
 ///
@@ -482,7 +482,8 @@ pub unsafe fn load_acquire_u32(address: u64) -> u32 {
 }
 
 /// Loads four bytes that other threads of the device may write meanwhile, in no order with other
-/// accesses: `ld.relaxed.gpu.global.u32` (PTX manual, "Data Movement and Conversion Instructions: ld").
+/// accesses: `ld.relaxed.gpu.global.u32` (PTX manual, "Data Movement and Conversion Instructions:
+/// ld").
 ///
 /// # Safety
 ///

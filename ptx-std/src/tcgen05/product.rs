@@ -108,7 +108,8 @@ kinds!(
 /// Sizes that the hardware does not have are refused when the kernel is compiled:
 ///
 /// - M is 64 or 128 for each block; 128 if scaled.
-/// - N is a multiple of 16 from 16 to 256; of 32 for a pair whose B has MN-major elements of a byte.
+/// - N is a multiple of 16 from 16 to 256; of 32 for a pair whose B has MN-major elements of a
+///   byte.
 ///
 /// The hardware has a few more forms (N in steps of 8, scaled pairs with M = 128); sources differ
 /// about which, so they are not offered.

@@ -127,32 +127,34 @@ macro_rules! fp8_stage_regions {
         fp8_stage_region!(
             $(#[$doc])*
             ///
-            /// Finished: `wgmma.fence`, four `wgmma.mma_async.sync.aligned`, `wgmma.commit_group` and
-            /// `wgmma.wait_group 0` (PTX manual, "Asynchronous Warpgroup Level Matrix Instructions:
-            /// wgmma.mma_async"), 128 deep in all. With `accumulate` false the first step overwrites D.
+            /// Finished: `wgmma.fence`, four `wgmma.mma_async.sync.aligned`, `wgmma.commit_group`
+            /// and `wgmma.wait_group 0` (PTX manual, "Asynchronous Warpgroup Level Matrix
+            /// Instructions: wgmma.mma_async"), 128 deep in all. With `accumulate` false the first
+            /// step overwrites D.
             ///
-            /// If D is overwritten, let the compiler not know: it would then move what reads the former
-            /// D past the next products, and need registers for both.
+            /// If D is overwritten, let the compiler not know: it would then move what reads the
+            /// former D past the next products, and need registers for both.
             ///
             /// # Safety
             ///
             /// All threads of the warpgroup call it together with the same arguments but `d`; the
-            /// operands are in shared memory, visible to the async proxy. They may be reused, and `d`
-            /// read, afterwards.
+            /// operands are in shared memory, visible to the async proxy. They may be reused, and
+            /// `d` read, afterwards.
             $finished, $shape, "wgmma.wait_group.sync.aligned 0;"
         );
         fp8_stage_region!(
             $(#[$doc])*
             ///
-            /// Under way: `wgmma.fence`, four `wgmma.mma_async.sync.aligned` and `wgmma.commit_group` (PTX
-            /// manual, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async"), 128 deep in
-            /// all. With `accumulate` false the first step overwrites D.
+            /// Under way: `wgmma.fence`, four `wgmma.mma_async.sync.aligned` and
+            /// `wgmma.commit_group` (PTX manual, "Asynchronous Warpgroup Level Matrix Instructions:
+            /// wgmma.mma_async"), 128 deep in all. With `accumulate` false the first step
+            /// overwrites D.
             ///
             /// # Safety
             ///
             /// All threads of the warpgroup call it together with the same arguments but `d`; the
-            /// operands are in shared memory, visible to the async proxy. They stay there, and `d` is not
-            /// touched, until [`finish_n128`](super::finish_n128).
+            /// operands are in shared memory, visible to the async proxy. They stay there, and `d`
+            /// is not touched, until [`finish_n128`](super::finish_n128).
             $started, $shape, ""
         );
     };

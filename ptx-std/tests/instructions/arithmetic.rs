@@ -1,7 +1,7 @@
 //! Functions of registers, compiled for `sm_90a` and executed by the emulator.
 //!
-//! `device/src/arithmetic.rs` has the kernel. Without a compiler for kernels the test says that it did
-//! nothing.
+//! `device/src/arithmetic.rs` has the kernel. Without a compiler for kernels the test says that it
+//! did nothing.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! What needs `sm_100a`, executed by the emulator: products of known matrices.
 //!
-//! `device/src/compute.rs` has the kernels. Without a compiler for kernels the test says that it did
-//! nothing.
+//! `device/src/compute.rs` has the kernels. Without a compiler for kernels the test says that it
+//! did nothing.
 
 use std::path::Path;
 
@@ -108,7 +108,8 @@ const CASES: [Case; 8] = [
     },
 ];
 
-/// A number from -3 to 3 for an element of operand `which`, without a pattern along rows or columns.
+/// A number from -3 to 3 for an element of operand `which`, without a pattern along rows or
+/// columns.
 fn number(which: usize, row: usize, k: usize) -> i32 {
     let mixed = (which * 7 + row * 2_654_435_761 + k * 40_503) ^ (row * k * 97 + 13);
     (mixed / 5 % 7) as i32 - 3

@@ -170,8 +170,8 @@ pub(super) const PRODUCTS: &[Refusal] = &[
     }),
 ];
 
-/// Codes beside exact numbers are multiplied by the CPU alone, whatever the GPU; the message names the
-/// operand and what makes exact numbers.
+/// Codes beside exact numbers are multiplied by the CPU alone, whatever the GPU; the message names
+/// the operand and what makes exact numbers.
 pub(super) fn codes(engine: &str, stream: &Stream) {
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     use Pass::{Dgrad, Fprop, Wgrad};
@@ -194,8 +194,8 @@ pub(super) fn codes(engine: &str, stream: &Stream) {
     }
 }
 
-/// Both operands in codes are multiplied where tensor cores apply the scales of blocks, if those are in
-/// the tiles that they read.
+/// Both operands in codes are multiplied where tensor cores apply the scales of blocks, if those
+/// are in the tiles that they read.
 pub(super) fn both_in_codes(engine: &str, stream: &Stream) {
     use Pass::{Dgrad, Fprop, Wgrad};
     for (form, runs) in [(CODES, false), (SWIZZLED, true)] {
@@ -227,8 +227,8 @@ fn is_blackwell(gpu: GpuTarget) -> bool {
     gpu.compute_capability == (10, 0)
 }
 
-/// A layer with quantized weights in another form than its recipe's; y is not written where they are
-/// refused.
+/// A layer with quantized weights in another form than its recipe's; y is not written where they
+/// are refused.
 pub(super) fn weights_in_another_form(engine: &str, stream: &Stream) {
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     let attempt = |forms, y: &mut Tensor| -> Result<()> {

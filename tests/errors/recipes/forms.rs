@@ -230,7 +230,8 @@ fn change_apart(stream: &Stream, how: Change, to: [Option<Form>; 2]) -> Result<(
     how(stream, &apart, None, &mut QuantizedTensor::empty(stream, weight_spec(NVFP4, to))?)
 }
 
-/// Codes whose columnwise copy lies between 16 bytes are refused before the rowwise one is restored.
+/// Codes whose columnwise copy lies between 16 bytes are refused before the rowwise one is
+/// restored.
 pub(super) fn restored_half_way(stream: &Stream) -> Result<()> {
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     let from = quantized(stream, weight_spec(MXFP8, CODES))?;

@@ -174,8 +174,8 @@ const FORWARD: &[Spoiled] = &[
     }),
 ];
 
-/// Puts a copy that no gradient asked for needs, of tokens or of weights, between two multiples of 16
-/// bytes.
+/// Puts a copy that no gradient asked for needs, of tokens or of weights, between two multiples of
+/// 16 bytes.
 type Misplaced = (&'static str, fn(&Stream, &mut Step) -> Result<()>);
 
 const UNREAD: &[Misplaced] = &[
@@ -285,8 +285,8 @@ const GRADIENTS: &[Asked] = &[
     }),
 ];
 
-/// An output gradient between two multiples of 16 bytes, which kernels alone cannot quantize: it is not
-/// measured, no random number is drawn, and the bias's gradient is left.
+/// An output gradient between two multiples of 16 bytes, which kernels alone cannot quantize: it is
+/// not measured, no random number is drawn, and the bias's gradient is left.
 pub(super) fn late_gradient(stream: &Stream) -> Result<()> {
     let gpu = stream.device().id().kind != DeviceKind::Cpu;
     let nvfp4 = LayerRecipe::new(stream, CONFIG, Recipe::Nvfp4(Nvfp4Scaling::default()))?;

@@ -25,7 +25,8 @@ pub(super) fn quantize_under(stream: &Stream, flag: &Tensor) -> Result<()> {
     quantize(stream, args, &mut tokens(stream, K, E4M3, BOTH)?)
 }
 
-/// Quantizes fitting tokens under a flag, with a history, and sums their columns; then ends the step.
+/// Quantizes fitting tokens under a flag, with a history, and sums their columns; then ends the
+/// step.
 pub(super) fn quantize_all_under(stream: &Stream, flag: &Tensor) -> Result<()> {
     let mut state = DelayedState::new(stream, DelayedScaling::default(), GROUPS, DType::E4m3)?;
     let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);

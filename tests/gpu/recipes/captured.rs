@@ -1,5 +1,5 @@
-//! Layers with a recipe whose calls are recorded and replayed, and recorded anew where another way is
-//! asked for.
+//! Layers with a recipe whose calls are recorded and replayed, and recorded anew where another way
+//! is asked for.
 
 use grouped_linear::Captured::{Changed, First, Replayed};
 use grouped_linear::plan::Execution;
@@ -116,8 +116,8 @@ fn other_rules(device: &Device) -> Outcome {
     )
 }
 
-/// A way to follow a recipe, where, and what forward, backward and the gradient of the weights shall
-/// do then.
+/// A way to follow a recipe, where, and what forward, backward and the gradient of the weights
+/// shall do then.
 type Call<'a> = (&'a LayerRecipe, &'a RecipeBuffers, [Captured; 3]);
 
 /// A layer whose calls are recorded, and one beside it without graphs.

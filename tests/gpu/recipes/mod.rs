@@ -19,7 +19,8 @@ const SIZES: Sizes = Sizes { groups: 3, rows: 200, k: 96, n: 160, dtype: DType::
 /// Splits of successive calls; some leave a tail, some groups are empty.
 const SPLITS: &[[usize; 3]] = &[[65, 0, 130], [0, 200, 0], [1, 63, 64], [0, 0, 0]];
 
-/// Sizes of what is run in many variants: more than a block along the reductions of fprop and wgrad.
+/// Sizes of what is run in many variants: more than a block along the reductions of fprop and
+/// wgrad.
 const SMALL: Sizes = Sizes { groups: 3, rows: 136, k: 160, n: 32, dtype: DType::Bf16 };
 
 /// As [`SPLITS`], of as many rows.

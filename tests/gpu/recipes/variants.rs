@@ -27,7 +27,8 @@ pub struct Variant {
     pub sinks: Sinks,
     pub save: SavePolicy,
     pub backward: BackwardPrecision,
-    /// Type of the master weights, where it is tried, too, with weights that are quantized once a step.
+    /// Type of the master weights, where it is tried, too, with weights that are quantized once a
+    /// step.
     pub master: Option<DType>,
     /// Whether emulated Blackwell runs it, too: its products have kernels of their own there.
     pub blackwell: bool,

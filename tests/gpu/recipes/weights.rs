@@ -1,5 +1,5 @@
-//! Quantized weights that are cached over the microbatches of a step, in graphs: the first replay after
-//! their version has moved quantizes them, all others read what there is.
+//! Quantized weights that are cached over the microbatches of a step, in graphs: the first replay
+//! after their version has moved quantizes them, all others read what there is.
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::{
@@ -105,8 +105,8 @@ impl Cached {
     }
 }
 
-/// The gradients of a step's first microbatch overwrite what the last step left, the others are added.
-/// Beside it runs a layer that quantizes its weights in every microbatch.
+/// The gradients of a step's first microbatch overwrite what the last step left, the others are
+/// added. Beside it runs a layer that quantizes its weights in every microbatch.
 fn microbatches(device: &Device, variant: &Variant, master: DType) -> Outcome {
     let stream = device.stream()?;
     let variant = Variant { sinks: Sinks::Wide, ..*variant };

@@ -65,8 +65,8 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The run's cases with a shape, by section, task, quantity and replay, in the order of the first
-    /// shape.
+    /// The run's cases with a shape, by section, task, quantity and replay, in the order of the
+    /// first shape.
     pub fn all(record: &'a Record) -> Vec<Self> {
         let mut tables: Vec<Self> = Vec::new();
         let key = |case: &CaseRecord| {
@@ -105,8 +105,8 @@ impl<'a> Table<'a> {
         self.contenders(true).into_iter().filter(|who| who.name != PRODUCTS).collect()
     }
 
-    /// Peers of one of ours, called as it was; of layers, our own one in BF16 and its products alone,
-    /// too.
+    /// Peers of one of ours, called as it was; of layers, our own one in BF16 and its products
+    /// alone, too.
     pub fn rivals(&self, ours: Who<'_>) -> Vec<Who<'a>> {
         let layer = self.first.section.starts_with("layer.");
         let baseline = |who: &Who<'_>| {
@@ -211,8 +211,8 @@ pub fn copy_rate(record: &Record) -> Option<f64> {
     rates.max_by(f64::total_cmp)
 }
 
-/// Bytes that a product must move: operands once, the result once, or in and out of what it is added
-/// to.
+/// Bytes that a product must move: operands once, the result once, or in and out of what it is
+/// added to.
 pub fn product_bytes(shape: &ShapeRecord, section: &str, task: &str) -> Option<f64> {
     let [rows, n, k, live, groups] =
         [shape.rows(), shape.n, shape.k, shape.live(), shape.splits.len() as u64]

@@ -280,8 +280,8 @@ fn refusals(tables: &[&Table<'_>]) -> String {
     text
 }
 
-/// Quantizers, as shares of the bandwidth of a copy, or in TB/s where none was measured; kernels alone
-/// also as shares of the bandwidth of the copy that took turns with them.
+/// Quantizers, as shares of the bandwidth of a copy, or in TB/s where none was measured; kernels
+/// alone also as shares of the bandwidth of the copy that took turns with them.
 fn shares(record: &Record, quantity: Quantity, tables: &[&Table<'_>]) -> String {
     let copy = copy_rate(record);
     let unit = match copy {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Two shapes, passes of BF16, a kernel of theirs alone, quantizers, their kernels alone, a layer and its
-/// host time.
+/// Two shapes, passes of BF16, a kernel of theirs alone, quantizers, their kernels alone, a layer
+/// and its host time.
 const RUN: &str = r#"{
   "format": 1, "date": "2026-11-22T20:15:00Z", "version": "0.1.0",
   "gpu": {"name": "NVIDIA H200", "driver": "580.1", "multiprocessors": 132,
@@ -111,8 +111,8 @@ fn tables_have_rates_ratios_and_reasons() {
         "| s01 | bf16 replay | 686 (3.50, 3.50–3.50) | 960, **0.714** | – |",
         "#### Quantizers",
         "| vector.row | 0.750 |",
-        // 3 MB in 0.8 µs, of 4 TB/s; the copy takes 0.9 µs. Without ours there is no share, without the copy
-        // no ratio.
+        // 3 MB in 0.8 µs, of 4 TB/s; the copy takes 0.9 µs. Without ours there is no share, without
+        // the copy no ratio.
         "#### Quantize kernels alone",
         "Shares of the bandwidth of a copy of 2 GiB (4.00 TB/s), of all kernels but the set-up, ",
         "| vector.row | 0.938 (1.125) | – | 0.500 |",

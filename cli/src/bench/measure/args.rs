@@ -40,7 +40,8 @@ pub struct MeasureArgs {
     /// Each contender has all its rounds in a row, instead of taking turns with the others.
     #[arg(long)]
     one_by_one: bool,
-    /// Calls of which host time is the mean; fewer, 5 at least, where these take the GPU over 20 ms.
+    /// Calls of which host time is the mean; fewer, 5 at least, where these take the GPU over 20
+    /// ms.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
     host_calls: u32,
     /// Kernel for every product, layers' included, by name: auto, simt, block, narrow, pair or

@@ -1,8 +1,8 @@
 //! Lets contenders take turns.
 //!
-//! A card at its power limit has another clock from moment to moment, and the clock of a call depends on
-//! what ran before it. So all contenders of a case are timed in one run, in turns, and in its turn each
-//! is called twice: the second call, which runs behind its own load, counts.
+//! A card at its power limit has another clock from moment to moment, and the clock of a call
+//! depends on what ran before it. So all contenders of a case are timed in one run, in turns, and
+//! in its turn each is called twice: the second call, which runs behind its own load, counts.
 
 use anyhow::{Context, Result, bail};
 

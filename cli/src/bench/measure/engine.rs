@@ -37,7 +37,8 @@ pub enum Answer<T> {
     Refused(String),
 }
 
-/// Something that has contenders. An error ends the run; what an engine just cannot do is a refusal.
+/// Something that has contenders. An error ends the run; what an engine just cannot do is a
+/// refusal.
 pub trait Engine {
     /// Makes operands ready, in place of those that were.
     fn prepare(&mut self, section: Section, shape: &Shape) -> Result<Answer<()>>;

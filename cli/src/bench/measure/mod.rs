@@ -1,9 +1,9 @@
 //! `bench` without `--model`: times this library and its peers on a GPU, in one run.
 //!
-//! This program conducts. It asks its own engine ([`ours`]) and a peer in another process ([`peer`],
-//! `peer.py`) for one call after the other ([`conductor`]), over the same GPU, so that both see the same
-//! clocks; before that it compares its results with FP64. Operands of a section ([`task`]) lie in memory
-//! together, of both sides.
+//! This program conducts. It asks its own engine ([`ours`]) and a peer in another process
+//! ([`peer`], `peer.py`) for one call after the other ([`conductor`]), over the same GPU, so that
+//! both see the same clocks; before that it compares its results with FP64. Operands of a section
+//! ([`task`]) lie in memory together, of both sides.
 
 mod args;
 mod conductor;

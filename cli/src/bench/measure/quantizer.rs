@@ -136,8 +136,8 @@ impl Quantizer {
         }
     }
 
-    /// Bytes that count: one read of the source in BF16, and what is written, with the scales of small
-    /// blocks. A second read, for magnitudes, does not count.
+    /// Bytes that count: one read of the source in BF16, and what is written, with the scales of
+    /// small blocks. A second read, for magnitudes, does not count.
     pub fn bytes(self, shape: &Shape) -> f64 {
         let elements = match self.source {
             Source::X => shape.rows() * shape.k,

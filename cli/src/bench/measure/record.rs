@@ -1,5 +1,5 @@
-//! What a run of `bench` leaves behind, as JSON. `cargo xtask bench-report` compiles this file, too, so
-//! that writer and reader cannot disagree.
+//! What a run of `bench` leaves behind, as JSON. `cargo xtask bench-report` compiles this file,
+//! too, so that writer and reader cannot disagree.
 
 use std::collections::BTreeMap;
 
@@ -118,8 +118,8 @@ pub enum Quantity {
     Gpu,
     /// Microseconds that a call takes of the host, while the GPU is busy.
     Host,
-    /// Microseconds of kernels of ours alone: of a product those that multiply and align, of a quantizer all
-    /// but its set-up; of peers and of a copy, of whole calls.
+    /// Microseconds of kernels of ours alone: of a product those that multiply and align, of a
+    /// quantizer all but its set-up; of peers and of a copy, of whole calls.
     Kernel,
 }
 

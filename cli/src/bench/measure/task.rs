@@ -34,7 +34,8 @@ pub enum LayerKind {
     Bf16,
     /// One scale per expert.
     Current,
-    /// The same, with weights that were quantized before, as in all microbatches but a step's first.
+    /// The same, with weights that were quantized before, as in all microbatches but a step's
+    /// first.
     CurrentCached,
     /// One scale per expert, of earlier steps. Every call ends a step.
     Delayed,
@@ -84,8 +85,8 @@ impl LayerKind {
         matches!(self, Self::CurrentCached | Self::BlockCached)
     }
 
-    /// The words of `--recipe` that ask for it: its own, and those of the kernels that it multiplies
-    /// with.
+    /// The words of `--recipe` that ask for it: its own, and those of the kernels that it
+    /// multiplies with.
     pub fn recipes(self) -> &'static [RecipeName] {
         use RecipeName::{Fp8Fast, Fp8Tensor};
         match self {
@@ -215,8 +216,8 @@ pub struct Wanted<'a> {
 pub enum Level {
     /// Products and quantizers of operands that are ready, as whole operations with their set-up.
     Product,
-    /// Kernels alone, without set-up: of products those that multiply and align, beside peers' whole calls;
-    /// of quantizers all, beside a copy of as many bytes.
+    /// Kernels alone, without set-up: of products those that multiply and align, beside peers'
+    /// whole calls; of quantizers all, beside a copy of as many bytes.
     Kernel,
     /// A layer's forward.
     Forward,

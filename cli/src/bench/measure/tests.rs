@@ -75,10 +75,10 @@ fn the_cpu_can_be_an_engine() {
             refused += outcome.refused.len();
         }
     }
-    // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; those of three
-    // passes again, beside replays; no kernel alone; 32 quantizers, and 32 copies of as many bytes; a
-    // forward of one layer alone and of eight beside BF16, a layer of nine beside BF16 or products, each
-    // for two quantities, plain and beside replays.
+    // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; those of
+    // three passes again, beside replays; no kernel alone; 32 quantizers, and 32 copies of as many
+    // bytes; a forward of one layer alone and of eight beside BF16, a layer of nine beside BF16 or
+    // products, each for two quantities, plain and beside replays.
     let (products, replayed) = (4 + 9 + 8, 3 + 7 + 6);
     let timed_products = 2 * products + 2 * replayed;
     let layers = 17 + 18;
@@ -193,7 +193,8 @@ fn a_recipe_that_was_not_asked_for_is_not_run() {
     }
 }
 
-/// An engine whose contenders take as long as their place in a list says, and which notes who was called.
+/// An engine whose contenders take as long as their place in a list says, and which notes who was
+/// called.
 #[derive(Default)]
 struct Scripted {
     names: Vec<&'static str>,
@@ -240,8 +241,8 @@ fn contenders_take_turns_and_the_second_call_counts() {
     let outcome = conductor::run(&mut sides, FPROP, TURNS).unwrap();
     let times: Vec<_> =
         outcome.times.iter().map(|t| (t.name.as_str(), t.ours, t.us, t.min, t.max)).collect();
-    // Calls of a and b count on: a is called as the 1st, 2nd, 5th, 6th, 9th, …, of which the 6th, 10th
-    // and 14th count; the round before them does not.
+    // Calls of a and b count on: a is called as the 1st, 2nd, 5th, 6th, 9th, …, of which the 6th,
+    // 10th and 14th count; the round before them does not.
     assert_eq!(
         times,
         [
@@ -455,10 +456,11 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
             refusals.extend(outcome.refused);
         }
     }
-    // BF16: grouped, loop and dense in three passes and, overwriting, in the fourth; FP8: grouped and
-    // dense, fast and not, where grouped products of 24 and 16 rows are refused in two passes; MXFP8 and
-    // NVFP4: grouped. Layers: grouped, in nine sections, two tasks, two quantities, plain and beside
-    // replays. Products of three passes again, plain and replayed, and of all beside kernels. A copy.
+    // BF16: grouped, loop and dense in three passes and, overwriting, in the fourth; FP8: grouped
+    // and dense, fast and not, where grouped products of 24 and 16 rows are refused in two passes;
+    // MXFP8 and NVFP4: grouped. Layers: grouped, in nine sections, two tasks, two quantities, plain
+    // and beside replays. Products of three passes again, plain and replayed, and of all beside
+    // kernels. A copy.
     let (products, replayed) = (4 * 3 + 4 * 4 - 2 * 2 + 2 * 4, 3 * 3 + 3 * 4 - 2 + 2 * 3);
     assert_eq!(timed, 3 * products + 2 * 2 * replayed + 9 * 2 * 2 * 3 + 1);
     // The loop that adds is refused by the module itself.
@@ -467,7 +469,8 @@ fn the_script_of_the_project_answers_all_that_is_asked() {
     assert!(reasons.iter().any(|reason| reason.contains("multiple of 16")), "{refusals:?}");
 }
 
-/// A product that differs from torch's grouped one is refused; a mistake of the script ends the run.
+/// A product that differs from torch's grouped one is refused; a mistake of the script ends the
+/// run.
 #[test]
 fn the_script_tells_wrong_results_and_its_own_mistakes() {
     let folder = tempfile::tempdir().unwrap();

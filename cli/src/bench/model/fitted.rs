@@ -1,8 +1,8 @@
 //! The constants that are fitted to measured times, all of them. None belongs to one shape.
 //!
 //! They were fitted to some of the shapes and are checked on the others, which had no part in it.
-//! Measured on one H200, driver 580.159.04, 2026-11-21 (BF16), 2026-11-24 (a scale for each group where
-//! the source is read once) and 2026-11-22 (all else).
+//! Measured on one H200, driver 580.159.04, 2026-11-21 (BF16), 2026-11-24 (a scale for each group
+//! where the source is read once) and 2026-11-22 (all else).
 
 /// Shapes to whose products they were fitted.
 pub const PRODUCT_SHAPES: &[&str] = &["s01", "s02", "s04", "s07", "s08", "s09"];
@@ -21,8 +21,8 @@ pub const BF16_ENERGY: f64 = 0.86;
 pub const TILE_END: f64 = 3250.0;
 /// Bytes of an output that threads store, and of its former value, a clock and multiprocessor.
 pub const THREAD_BYTES: f64 = 22.5;
-/// Clocks that a stage waits for its scales, beside the wavefronts that read them: the mean of 83 and
-/// 51, which counters leave for scales of rows and squares, and of rows and columns.
+/// Clocks that a stage waits for its scales, beside the wavefronts that read them: the mean of 83
+/// and 51, which counters leave for scales of rows and squares, and of rows and columns.
 pub const SCALE_WAIT: f64 = 67.0;
 /// How time on the chip and time of device memory add up: the sum of their powers. With infinity
 /// one would hide the other.
@@ -54,8 +54,8 @@ pub const ONCE_BOTH_SHARE: f64 = 0.82;
 pub const MXFP8_CODES: f64 = 0.997;
 /// What MXFP8's exact numbers have of them.
 pub const MXFP8_EXACT: f64 = 1.031;
-/// Clocks of a multiprocessor for each element that becomes an exact number of NVFP4, rowwise; these
-/// three are of the kernels of 2026-11-24, which had a launch for each copy.
+/// Clocks of a multiprocessor for each element that becomes an exact number of NVFP4, rowwise;
+/// these three are of the kernels of 2026-11-24, which had a launch for each copy.
 pub const NVFP4_ROW: f64 = 0.262;
 /// Those of a columnwise copy, transformed.
 pub const NVFP4_COLUMN: f64 = 0.352;

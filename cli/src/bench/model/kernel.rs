@@ -158,8 +158,8 @@ pub struct End {
 }
 
 impl End {
-    /// Clocks of so many stages and of the output of another tile, which passes through shared memory
-    /// meanwhile: what hides this end.
+    /// Clocks of so many stages and of the output of another tile, which passes through shared
+    /// memory meanwhile: what hides this end.
     pub fn hidden_by(&self, stage: &Stage, stages: u64) -> f64 {
         let stages = stages as f64;
         (stages * stage.clocks()).max(stages * stage.shared + self.shared)
@@ -237,8 +237,8 @@ impl Kernel {
         }
     }
 
-    /// Bytes of block scales that the tensor core reads from tensor memory: of the block's rows and,
-    /// on either block of a pair, of all columns.
+    /// Bytes of block scales that the tensor core reads from tensor memory: of the block's rows
+    /// and, on either block of a pair, of all columns.
     fn scales_of_a_stage(&self) -> u64 {
         match self.numbers {
             Numbers::Mxfp8 | Numbers::Nvfp4 => {
@@ -249,9 +249,9 @@ impl Kernel {
     }
 
     /// Bytes of operands that the tensor core reads. A warpgroup reads for itself: both read the
-    /// whole right operand where each has 64 rows, and the whole left one and half of the right one,
-    /// the latter for each 64 rows, where each has 128 columns. tcgen05 is assumed to read each
-    /// operand once, a pair half of the right one on each multiprocessor.
+    /// whole right operand where each has 64 rows, and the whole left one and half of the right
+    /// one, the latter for each 64 rows, where each has 128 columns. tcgen05 is assumed to read
+    /// each operand once, a pair half of the right one on each multiprocessor.
     fn read_of_a_stage(&self) -> u64 {
         let (left, right) = (BLOCK_ROWS * ROW_BYTES, self.arrangement.right_rows() * ROW_BYTES);
         match self.arrangement {
@@ -267,7 +267,8 @@ impl Kernel {
     }
 
     /// Wavefronts in which eight warps read the scales of a stage on Hopper: for each half of the
-    /// rows two of 32 bits, and 16 of 64 bits, with two wavefronts each, if columns have scales, too.
+    /// rows two of 32 bits, and 16 of 64 bits, with two wavefronts each, if columns have scales,
+    /// too.
     fn scale_wavefronts(&self, vectors: bool) -> f64 {
         if self.numbers != Numbers::Fp8Block {
             return 0.0;
@@ -364,8 +365,8 @@ mod tests {
         }
     }
 
-    /// By hand: 512 clocks a stage, and 1024 of the output in and out of shared memory, cover 3506 with
-    /// five stages; 2048 of former and new sums cover 15157 with 26.
+    /// By hand: 512 clocks a stage, and 1024 of the output in and out of shared memory, cover 3506
+    /// with five stages; 2048 of former and new sums cover 15157 with 26.
     #[test]
     fn stages_that_hide_an_end() {
         let kernel = Kernel { numbers: Numbers::Bf16, arrangement: Arrangement::Pair };

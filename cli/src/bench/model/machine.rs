@@ -1,5 +1,5 @@
-//! What a GPU can do, as numbers. Each says where it comes from: *specified* by its maker, *measured*
-//! here, *derived* from other numbers, or *assumed*.
+//! What a GPU can do, as numbers. Each says where it comes from: *specified* by its maker,
+//! *measured* here, *derived* from other numbers, or *assumed*.
 
 use super::fitted::{BUSY_AT_REFERENCE, STILL};
 
@@ -50,9 +50,9 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Hz when the tensor cores are busy in `busy` of the clocks, weighted by the energy of what they
-    /// multiply. Power is the limit: energy a clock goes as the square of the voltage, the voltage
-    /// about as the clock, so the clock goes as the cube root of what is done in a clock.
+    /// Hz when the tensor cores are busy in `busy` of the clocks, weighted by the energy of what
+    /// they multiply. Power is the limit: energy a clock goes as the square of the voltage, the
+    /// voltage about as the clock, so the clock goes as the cube root of what is done in a clock.
     pub fn at(self, busy: f64) -> f64 {
         let more_than_reference = (BUSY_AT_REFERENCE + STILL) / (busy + STILL);
         self.most.min(self.reference * more_than_reference.cbrt())

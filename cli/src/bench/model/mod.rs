@@ -2,8 +2,8 @@
 //!
 //! A product's time is that of the busiest multiprocessor (its tiles, their stages and ends, in the
 //! order in which the kernels walk), at the clock that the power limit leaves, added to the time of
-//! device memory as [`fitted::OVERLAP`] says, and the edges of the kernels. A quantizer's time is that
-//! of the bytes it moves. Where a number comes from stands beside it: in [`machine`], or in
+//! device memory as [`fitted::OVERLAP`] says, and the edges of the kernels. A quantizer's time is
+//! that of the bytes it moves. Where a number comes from stands beside it: in [`machine`], or in
 //! [`fitted`] if it was fitted.
 
 pub mod fitted;
@@ -85,8 +85,8 @@ mod tests {
         kernel: KernelChoice::Auto,
     };
 
-    /// The plan chooses by constants of its own, since the library has no model of times: they are the
-    /// clocks that this model computes.
+    /// The plan chooses by constants of its own, since the library has no model of times: they are
+    /// the clocks that this model computes.
     #[test]
     fn the_library_chooses_by_the_same_clocks() {
         let hopper = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };

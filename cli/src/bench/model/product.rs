@@ -194,8 +194,8 @@ impl Walk {
         self.stages as f64 / self.workers.len() as f64
     }
 
-    /// What sets the pace on the chip: the ends of tiles if they do so in most clocks, else the slowest
-    /// unit of a stage.
+    /// What sets the pace on the chip: the ends of tiles if they do so in most clocks, else the
+    /// slowest unit of a stage.
     fn bound(&self, stage: &Stage) -> Bound {
         if 2.0 * self.ends > self.workers.iter().sum() {
             return Bound::Epilogue;
@@ -294,8 +294,8 @@ mod tests {
         }
     }
 
-    /// What docs/performance-model.md says that an assumption about B200 is worth: s01, BF16, fprop, in
-    /// microseconds.
+    /// What docs/performance-model.md says that an assumption about B200 is worth: s01, BF16,
+    /// fprop, in microseconds.
     #[test]
     fn what_assumptions_are_worth() {
         let s01 = shape(&[4096; 8], 4096, 7168);

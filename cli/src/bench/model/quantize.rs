@@ -36,8 +36,8 @@ pub enum Format {
     Mxfp8,
     /// MXFP8 as exact numbers in BF16.
     Mxfp8Exact,
-    /// NVFP4 as exact numbers in BF16; the columnwise copy is transformed. Magnitudes take a read of
-    /// their own.
+    /// NVFP4 as exact numbers in BF16; the columnwise copy is transformed. Magnitudes take a read
+    /// of their own.
     Nvfp4Exact,
 }
 
@@ -81,8 +81,9 @@ pub struct Prediction {
 }
 
 impl Quantizer {
-    /// Whether its copies are for products that the model has of this machine: of Blackwell it has none
-    /// of exact numbers or of blocks in FP32. How Blackwell's kernels quantize to NVFP4 is not modelled.
+    /// Whether its copies are for products that the model has of this machine: of Blackwell it has
+    /// none of exact numbers or of blocks in FP32. How Blackwell's kernels quantize to NVFP4 is not
+    /// modelled.
     pub fn is_for(self, machine: &Machine) -> bool {
         machine.generation == Generation::Hopper
             || matches!(self.format, Format::Group | Format::Mxfp8)
@@ -97,8 +98,8 @@ impl Quantizer {
         }
     }
 
-    /// Whether a scale per group takes one read: where a group has no more tiles on average than blocks
-    /// run at once, as the library decides it.
+    /// Whether a scale per group takes one read: where a group has no more tiles on average than
+    /// blocks run at once, as the library decides it.
     pub fn reads_once(self, machine: &Machine, shape: &Shape) -> bool {
         let tiles = shape.rows().div_ceil(TILE) * shape.k.div_ceil(TILE);
         let blocks = 2 * u64::from(machine.multiprocessors);

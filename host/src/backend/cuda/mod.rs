@@ -2,9 +2,9 @@
 //!
 //! In the order of use: `driver` (the table and its errors), `context` (a GPU: primary context,
 //! memory pool), `stream_core` and `stream` (queues), `memory`, `event`, `status`, `module` (PTX to
-//! functions), `tensor_map`, `graph`, `sequence` (the launches of one operation, or of several that may
-//! overlap, as a graph), `recording` (those in a graph that is being recorded), `kernel_times` (launches
-//! one by one, between events).
+//! functions), `tensor_map`, `graph`, `sequence` (the launches of one operation, or of several that
+//! may overlap, as a graph), `recording` (those in a graph that is being recorded), `kernel_times`
+//! (launches one by one, between events).
 //!
 //! Rules that hold throughout:
 //! - **A context is never closed, a module never unloaded**; everything else is destroyed by the

@@ -1,8 +1,8 @@
 //! Operations that may overlap, in a graph that is being recorded.
 //!
 //! A stream that is being captured knows the nodes that its next node will depend on, and each node
-//! takes their place. Here they are set for every kernel, and behind the last to all on which nothing
-//! depends yet.
+//! takes their place. Here they are set for every kernel, and behind the last to all on which
+//! nothing depends yet.
 
 use std::ptr;
 
@@ -66,8 +66,8 @@ unsafe fn last_nodes(context: &Context, stream: CuStream) -> Result<Vec<CuGraphN
     let (mut status, mut id) = (flag::CAPTURE_STATUS_NONE, 0);
     let mut graph = CuGraph::NULL;
     let (mut nodes, mut count) = (ptr::null(), 0);
-    // SAFETY: writes one value each. The list is the driver's, valid until the next call that concerns
-    // the capture, and copied before.
+    // SAFETY: writes one value each. The list is the driver's, valid until the next call that
+    // concerns the capture, and copied before.
     unsafe {
         context.driver().stream_get_capture_info(
             stream,

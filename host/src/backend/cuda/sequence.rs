@@ -1,10 +1,10 @@
-//! The launches of one operation, or of several handed over together, as a graph that is launched again
-//! and again with new arguments.
+//! The launches of one operation, or of several handed over together, as a graph that is launched
+//! again and again with new arguments.
 //!
 //! Giving the driver new arguments for two kernels and launching the graph takes it a quarter of
 //! the time of two launches, and the second kernel follows the first sooner (docs/benchmarks.md,
-//! "Host cost"). A graph runs like one piece of work of its stream; in it, launches wait for those that
-//! they have to (`launch/batch.rs`).
+//! "Host cost"). A graph runs like one piece of work of its stream; in it, launches wait for those
+//! that they have to (`launch/batch.rs`).
 
 use std::ffi::c_void;
 use std::ptr;
@@ -19,8 +19,8 @@ use crate::error::Result;
 use crate::launch::Launch;
 use crate::launch::batch::{Step, dependencies};
 
-/// The sequences of one stream. Every kind of operation, and every pass of a kind of layer, has its own
-/// kernels, so there are few.
+/// The sequences of one stream. Every kind of operation, and every pass of a kind of layer, has its
+/// own kernels, so there are few.
 #[derive(Debug, Default)]
 pub(super) struct Sequences(Vec<Sequence>);
 

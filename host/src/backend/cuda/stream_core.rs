@@ -46,7 +46,8 @@ struct State {
     workspace: Option<Region>,
     /// Addresses of scratch memory that was too small, but which graphs of the lender use.
     parked: Vec<u64>,
-    /// The most scratch memory that was asked for, by an operation or by several handed over together.
+    /// The most scratch memory that was asked for, by an operation or by several handed over
+    /// together.
     high_water: usize,
     capture: Option<Capture>,
     /// Operations that will be handed over together.
@@ -213,15 +214,16 @@ impl StreamCore {
         Ok(Block::owned(self, address))
     }
 
-    /// Has operations collected, for [`StreamCore::with_batch`] to find, until the guard goes; the caller
-    /// has the turn.
+    /// Has operations collected, for [`StreamCore::with_batch`] to find, until the guard goes; the
+    /// caller has the turn.
     pub(super) fn begin_batch(&self) -> Result<Collecting<impl Fn() -> Option<Batch>>> {
         let batch = &mut lock(&self.state).batch;
         if batch.is_some() {
             return Err(nested());
         }
         *batch = Some(Batch::default());
-        // Taken out under the lock and dropped behind it, which freeing what a batch holds takes itself.
+        // Taken out under the lock and dropped behind it, which freeing what a batch holds takes
+        // itself.
         Ok(Collecting::new(|| lock(&self.state).batch.take()))
     }
 

@@ -27,8 +27,8 @@ const SEED_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 /// case, and reading a module takes longer than most of their launches.
 static SHARED_MODULES: Mutex<Vec<(Arch, &str, SharedModule)>> = Mutex::new(Vec::new());
 
-/// The last modules that GPUs have loaded in place of this build's, with their texts: who changes one
-/// runs it on several GPUs in a row.
+/// The last modules that GPUs have loaded in place of this build's, with their texts: who changes
+/// one runs it on several GPUs in a row.
 pub(super) static REPLACED_MODULES: Mutex<VecDeque<(Arch, String, SharedModule)>> =
     Mutex::new(VecDeque::new());
 
@@ -37,7 +37,8 @@ pub(super) const REPLACED_MODULES_KEPT: usize = 8;
 
 /// A machine, shared by its streams and its memory.
 ///
-/// `captures` may be held while `running` is taken, never the other way round; `batches` while neither is.
+/// `captures` may be held while `running` is taken, never the other way round; `batches` while
+/// neither is.
 pub(super) struct Gpu {
     info: DeviceInfo,
     gpu_target: GpuTarget,
@@ -232,8 +233,8 @@ impl Gpu {
         })
     }
 
-    /// Loads a module. What another GPU has loaded is not read again: of this build's own modules all,
-    /// of others the last ones.
+    /// Loads a module. What another GPU has loaded is not read again: of this build's own modules
+    /// all, of others the last ones.
     fn load(&self, machine: &mut Machine, name: &'static str) -> Result<ModuleId> {
         let (text, origin) = self.text(name)?;
         let refused = |error: LoadError| {

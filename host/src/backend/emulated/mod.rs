@@ -61,8 +61,8 @@ pub struct EmulatorOptions {
     /// Warp instructions of one launch, summed over all warps, after which it is taken to hang;
     /// `None` for the emulator's own limit.
     pub instruction_limit: Option<u64>,
-    /// How many bytes can be allocated at a time; `None` for the emulator's own limit. To see what a
-    /// program does when memory runs out.
+    /// How many bytes can be allocated at a time; `None` for the emulator's own limit. To see what
+    /// a program does when memory runs out.
     pub memory_bytes: Option<u64>,
     /// Texts to load instead of the embedded modules of these names.
     #[doc(hidden)]

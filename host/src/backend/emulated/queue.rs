@@ -40,7 +40,8 @@ pub(super) struct EmulatedQueue {
 struct State {
     /// Of the last operation, or of those handed over together last.
     workspace: Vec<Arc<Block>>,
-    /// The most scratch memory that was asked for, by an operation or by several handed over together.
+    /// The most scratch memory that was asked for, by an operation or by several handed over
+    /// together.
     high_water: usize,
     /// Status blocks of graphs replayed here since the last synchronisation.
     replayed: Vec<Arc<StatusBlock>>,
@@ -181,8 +182,8 @@ impl Queue for EmulatedQueue {
         crate::launch::run(self, plan, operands)
     }
 
-    /// Not in the order in which they came, in which whoever waits for less than it needs would find
-    /// it all the same.
+    /// Not in the order in which they came, in which whoever waits for less than it needs would
+    /// find it all the same.
     fn together(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let _turn = self.turn()?;
         if self.gpu.batches().contains_key(&self.number) {

@@ -54,9 +54,9 @@ pub(super) fn run(case: &ProductCase, device: &Device) -> Result<Outcome, String
     let columns = columns(case);
     let live: usize = counts.iter().sum();
     let compared = if case.pass == Pass::Wgrad { got.len() } else { live * columns };
-    // The FP8 tensor cores of Hopper align 32 products and the sum so far to the largest of them, and
-    // cut each off 13 bits below. Hardly an element loses more than a quarter of this limit, and the
-    // whole must be closer.
+    // The FP8 tensor cores of Hopper align 32 products and the sum so far to the largest of them,
+    // and cut each off 13 bits below. Hardly an element loses more than a quarter of this limit,
+    // and the whole must be closer.
     let own = Tolerance::of(case.output);
     let accumulation = if case.a.is_micro() { own.accumulation } else { 2f64.powi(-11) };
     let tolerance = Tolerance { accumulation, norm: 1e-3, ..own };
@@ -114,8 +114,8 @@ impl Operands {
         let row_scales = generator.values(rows, DType::F32);
         let length = if case.pass == Pass::Wgrad { groups * n * k } else { rows * columns(case) };
         let mut before = generator.values(length, case.output);
-        // What beta = 0 must not read. Rows of nobody are told by numbers, since what is computed of
-        // theirs is none.
+        // What beta = 0 must not read. Rows of nobody are told by numbers, since what is computed
+        // of theirs is none.
         let mut first = 0;
         for (group, count) in counts.iter().enumerate() {
             let count = if case.pass == Pass::Wgrad { n * k } else { count * columns(case) };

@@ -88,11 +88,13 @@ pub enum DrawnScales {
     /// Any numbers.
     #[default]
     Any,
-    /// Powers of two that differ by little, as a quantizer's do, with codes up to the format's largest.
+    /// Powers of two that differ by little, as a quantizer's do, with codes up to the format's
+    /// largest.
     Near,
     /// One [`LineScales`] after the other.
     Mixed,
-    /// As `Near`, but as `Low` in the last block of 128 lines, and in the first one of the next 128.
+    /// As `Near`, but as `Low` in the last block of 128 lines, and in the first one of the next
+    /// 128.
     Ends,
     /// As `Near`, but 2⁻³ in one block of a line, and in the one after it of the next line.
     Peaks,
@@ -135,8 +137,8 @@ impl LineScales {
         Self::Low,
     ];
 
-    /// A block's scale, what its codes are multiplied by, and the largest of these, from a random number
-    /// and one between -1 and 1.
+    /// A block's scale, what its codes are multiplied by, and the largest of these, from a random
+    /// number and one between -1 and 1.
     pub fn block(self, random: u64, value: f32) -> (f32, f32) {
         let power = |exponent: u64| 2f32.powi(-(exponent as i32));
         let (near, coin) = (power(7 + random % 2), random.is_multiple_of(2));
@@ -197,8 +199,8 @@ impl fmt::Display for ProductCase {
 }
 
 impl ProductCase {
-    /// Factors of the product and of what the output held: where each group has its own, one of three
-    /// groups turns the signs, and one replaces what it held.
+    /// Factors of the product and of what the output held: where each group has its own, one of
+    /// three groups turns the signs, and one replaces what it held.
     pub(super) fn factors_of(&self, group: usize) -> (f32, f32) {
         let (alpha, beta) = self.factors;
         match (self.per_group, group % 3) {
@@ -426,8 +428,8 @@ fn aligned_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     let kernel = KernelChoice::Aligned;
     let plain = ProductCase { a, b, kernel, tail: 13, ..*none };
     let plain = ProductCase { in_features: 272, out_features: 144, ..plain };
-    // Factors in one half of a tile's columns, in the last group or the first, and in the first or the last
-    // of a group's seventeen windows, sixteen of which are looked at in one go.
+    // Factors in one half of a tile's columns, in the last group or the first, and in the first or
+    // the last of a group's seventeen windows, sixteen of which are looked at in one go.
     let ends = ProductCase { scales: DrawnScales::Ends, ..plain };
     let halves = RowPattern::Listed(&[300, 9, 0, 784]);
     cases.push(ProductCase { rows: halves, in_features: 400, ..ends });
@@ -441,8 +443,9 @@ fn aligned_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
         // A group of more blocks than a window, groups that share one, and one in two windows.
         let long = ProductCase { rows: RowPattern::Listed(&[2300, 9, 0, 784]), ..plain };
         cases.push(ProductCase { in_features: 48, ..long });
-        // Groups of some tens of blocks, most of which begin inside a window: so the miscompiled loop was
-        // found on the GPU (docs/kernels.md), with features of which one kind of scales has time.
+        // Groups of some tens of blocks, most of which begin inside a window: so the miscompiled
+        // loop was found on the GPU (docs/kernels.md), with features of which one kind of scales
+        // has time.
         let in_features = if scales == DrawnScales::Mixed { 528 } else { 48 };
         cases.push(ProductCase {
             in_features,
@@ -469,8 +472,8 @@ fn aligned_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
 }
 
 /// What the cases above leave out of Blackwell's two ways to make a tile, or leave to chance where
-/// an engine runs every second case: there are two for each kernel, one beside the other. Tokens that
-/// are a pair's rows give one odd block 44 live rows and others none.
+/// an engine runs every second case: there are two for each kernel, one beside the other. Tokens
+/// that are a pair's rows give one odd block 44 live rows and others none.
 fn arrangement_cases(none: &ProductCase, cases: &mut Vec<ProductCase>) {
     use Accumulation::{Fast, Promoted};
     use Blocks::{Square, Tensor, Vector};

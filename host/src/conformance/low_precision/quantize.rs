@@ -1,5 +1,5 @@
-//! Quantizations: every byte of data, scales and history is that of the CPU's. Sums of columns may be
-//! added up in another order.
+//! Quantizations: every byte of data, scales and history is that of the CPU's. Sums of columns may
+//! be added up in another order.
 
 use half::{bf16, f16};
 
@@ -85,8 +85,8 @@ fn decode(bytes: &[u8], dtype: DType) -> Vec<f32> {
     }
 }
 
-/// Numbers of every kind: mostly ordinary, with blocks of zeros, tiny and huge numbers, infinities and
-/// NaNs among them.
+/// Numbers of every kind: mostly ordinary, with blocks of zeros, tiny and huge numbers, infinities
+/// and NaNs among them.
 fn values(
     generator: &mut Generator,
     rows: usize,
@@ -236,7 +236,8 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
     Ok(outputs)
 }
 
-/// Types that a copy is taken back to, one of 32 bits and one of 16: kernels store them in other ways.
+/// Types that a copy is taken back to, one of 32 bits and one of 16: kernels store them in other
+/// ways.
 fn restored_types(input: DType) -> [DType; 2] {
     [DType::F32, if input == DType::F32 { DType::Bf16 } else { input }]
 }

@@ -39,8 +39,8 @@ pub fn steps_cases() -> Vec<StepsCase> {
 const STEPS: usize = 3;
 /// Groups of the states, by turns.
 const GROUPS: [usize; 5] = [3, 1, 70, 8, 2];
-/// Steps that they remember, by turns: so that each of the eight lines which a thread reads at once is the
-/// last in some, and one more than all threads read at once.
+/// Steps that they remember, by turns: so that each of the eight lines which a thread reads at once
+/// is the last in some, and one more than all threads read at once.
 const HISTORY_LEN: [usize; 11] = [4, 1, 257, 2, 40, 70, 105, 135, 170, 200, 250];
 /// Their margins, by turns.
 const MARGINS: [i32; 3] = [0, 2, -3];

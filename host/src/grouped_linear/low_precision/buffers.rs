@@ -7,17 +7,17 @@ use crate::error::{Error, Result};
 use crate::recipe::Role;
 use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, SourceShape, Tensor};
 
-/// Memory for everything that a layer quantizes in one forward and its backward, for token buffers of as
-/// many rows as it was made for, of which any number may belong to groups: nothing can be allocated in a
-/// graph. What forward keeps for backward lives in it, so forwards whose backwards are still to come need
-/// buffers each. So do delayed gradients of weights: a [`PendingWgrad`](crate::PendingWgrad) reads the
-/// tokens and the output gradient in the buffers, so that another forward or backward in the same ones,
-/// before it has run, makes it wrong.
+/// Memory for everything that a layer quantizes in one forward and its backward, for token buffers
+/// of as many rows as it was made for, of which any number may belong to groups: nothing can be
+/// allocated in a graph. What forward keeps for backward lives in it, so forwards whose backwards
+/// are still to come need buffers each. So do delayed gradients of weights: a
+/// [`PendingWgrad`](crate::PendingWgrad) reads the tokens and the output gradient in the buffers,
+/// so that another forward or backward in the same ones, before it has run, makes it wrong.
 ///
-/// What there is follows from the recipe's form, its precision of backward and its weights, so buffers
-/// are made last ([`LayerRecipe::with_buffers`]). Where backward is not in the recipe's precision
-/// ([`BackwardPrecision`]), nothing of it is quantized, so there are rowwise tokens and weights alone;
-/// where the recipe has been given weights, there are none here.
+/// What there is follows from the recipe's form, its precision of backward and its weights, so
+/// buffers are made last ([`LayerRecipe::with_buffers`]). Where backward is not in the recipe's
+/// precision ([`BackwardPrecision`]), nothing of it is quantized, so there are rowwise tokens and
+/// weights alone; where the recipe has been given weights, there are none here.
 #[derive(Clone, Debug)]
 pub struct RecipeBuffers {
     input: QuantizedTensor,
@@ -30,8 +30,8 @@ pub struct RecipeBuffers {
 }
 
 impl RecipeBuffers {
-    /// Memory for token buffers of `rows` rows of a layer that follows `recipe`, as it is now: another
-    /// form, precision of backward or weights given to it later would want other memory.
+    /// Memory for token buffers of `rows` rows of a layer that follows `recipe`, as it is now:
+    /// another form, precision of backward or weights given to it later would want other memory.
     ///
     /// # Errors
     /// Out of memory.

@@ -24,12 +24,12 @@ use crate::tensor::{Form, QuantizedSpec, QuantizedTensor, Tensor, check_experts}
 /// What forward keeps of the tokens, for the gradient of the weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SavePolicy {
-    /// The quantized copy that the gradient reads: a byte an element of FP8; of MXFP8 and NVFP4 two of
-    /// exact numbers, one or half a one of codes.
+    /// The quantized copy that the gradient reads: a byte an element of FP8; of MXFP8 and NVFP4 two
+    /// of exact numbers, one or half a one of codes.
     #[default]
     Quantized,
-    /// The tokens as they are, which backward quantizes again: no memory, where something else keeps
-    /// them anyway. Not with delayed scaling, whose scales have moved on by then.
+    /// The tokens as they are, which backward quantizes again: no memory, where something else
+    /// keeps them anyway. Not with delayed scaling, whose scales have moved on by then.
     Original,
 }
 
@@ -39,8 +39,8 @@ pub enum BackwardPrecision {
     /// The recipe's.
     #[default]
     Recipe,
-    /// That of the layer's type, on tokens and weights as they are: the layer's own weights, whatever
-    /// [`LayerRecipe::with_weights`] has been given.
+    /// That of the layer's type, on tokens and weights as they are: the layer's own weights,
+    /// whatever [`LayerRecipe::with_weights`] has been given.
     High,
     /// That of the layer's type, on what forward's products read: tokens and weights are kept
     /// quantized (rowwise), and restored for backward.
@@ -83,8 +83,8 @@ impl LayerRecipe {
     /// The recipe, with new states where its scales are delayed.
     ///
     /// # Errors
-    /// A recipe that cannot be; features or types that the stream's device cannot quantize or multiply;
-    /// out of memory.
+    /// A recipe that cannot be; features or types that the stream's device cannot quantize or
+    /// multiply; out of memory.
     pub fn new(stream: &Stream, config: Config, recipe: Recipe) -> Result<Self> {
         recipe.check()?;
         let delayed = match recipe {
@@ -112,12 +112,12 @@ impl LayerRecipe {
         Ok(Self { spec, delayed, random, weights: None, buffers: None })
     }
 
-    /// The same recipe with tensors of MXFP8 or NVFP4 stored in another form. Without it they are in
-    /// codes where the tensor cores apply the scales of blocks (Blackwell, [`Form::Swizzled`], with
-    /// features in multiples of 32), and exact numbers elsewhere ([`Form::Exact`]). Blackwell
+    /// The same recipe with tensors of MXFP8 or NVFP4 stored in another form. Without it they are
+    /// in codes where the tensor cores apply the scales of blocks (Blackwell, [`Form::Swizzled`],
+    /// with features in multiples of 32), and exact numbers elsewhere ([`Form::Exact`]). Blackwell
     /// multiplies exact numbers, too, in BF16; the CPU takes every form. FP8 has one form, which
-    /// stays. [`RecipeBuffers`] are made for a form, so they come after it, and those of another are
-    /// refused.
+    /// stays. [`RecipeBuffers`] are made for a form, so they come after it, and those of another
+    /// are refused.
     ///
     /// # Errors
     /// A form that the products of the stream's device do not take.
@@ -127,20 +127,22 @@ impl LayerRecipe {
         Ok(Self { spec, ..self })
     }
 
-    /// How quantized tensors are stored: those of MXFP8 or NVFP4 in the recipe's form, those of FP8 in
-    /// [`Form::Codes`].
+    /// How quantized tensors are stored: those of MXFP8 or NVFP4 in the recipe's form, those of FP8
+    /// in [`Form::Codes`].
     pub fn form(&self) -> Form {
         self.spec.form
     }
 
-    /// The same recipe with weights that are quantized already, by a [`WeightCache`](super::WeightCache)
-    /// or because they are the only ones there are; forward then does not quantize the layer's own.
-    /// Those of MXFP8 and NVFP4 must be in the recipe's [form](Self::with_form) where a GPU multiplies
-    /// them, which forward says; the CPU takes every form.
+    /// The same recipe with weights that are quantized already, by a
+    /// [`WeightCache`](super::WeightCache) or because they are the only ones there are; forward
+    /// then does not quantize the layer's own. Those of MXFP8 and NVFP4 must be in the recipe's
+    /// [form](Self::with_form) where a GPU multiplies them, which forward says; the CPU takes every
+    /// form.
     ///
-    /// With [`BackwardPrecision::High`] the gradient of the tokens is that of the layer's own weights all
-    /// the same, so those must hold what these were made from; where these are the only ones, backward is
-    /// in the recipe's precision, or restores them ([`BackwardPrecision::Dequantized`]).
+    /// With [`BackwardPrecision::High`] the gradient of the tokens is that of the layer's own
+    /// weights all the same, so those must hold what these were made from; where these are the only
+    /// ones, backward is in the recipe's precision, or restores them
+    /// ([`BackwardPrecision::Dequantized`]).
     ///
     /// # Errors
     /// They are not those of such a layer.
@@ -150,10 +152,10 @@ impl LayerRecipe {
         Ok(Self { spec, weights: Some(weights), ..self })
     }
 
-    /// As [`LayerRecipe::with_weights`], of discrete weights: a quantized tensor of one group for each
-    /// expert. The kernels read packed weights, so they are copied once, here, and what becomes of
-    /// them later is not seen; [`QuantizedTensor::gather`] says what that costs, and with
-    /// [`QuantizedTensor::gather_from`] the copies can follow a change.
+    /// As [`LayerRecipe::with_weights`], of discrete weights: a quantized tensor of one group for
+    /// each expert. The kernels read packed weights, so they are copied once, here, and what
+    /// becomes of them later is not seen; [`QuantizedTensor::gather`] says what that costs, and
+    /// with [`QuantizedTensor::gather_from`] the copies can follow a change.
     ///
     /// ```
     /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
@@ -211,9 +213,9 @@ impl LayerRecipe {
         Err(Error::invalid(format!("quantized weights: {got:?} were given, {want:?} are needed")))
     }
 
-    /// The same recipe in memory of its own, as graphs need it. [`RecipeBuffers`] follow from the form,
-    /// the precision of backward and the given weights, so they are made last; those that do not fit are
-    /// refused by forward.
+    /// The same recipe in memory of its own, as graphs need it. [`RecipeBuffers`] follow from the
+    /// form, the precision of backward and the given weights, so they are made last; those that do
+    /// not fit are refused by forward.
     pub fn with_buffers(self, buffers: RecipeBuffers) -> Self {
         let spec = RecipeSpec { buffers: Some(buffers.specs()), ..self.spec };
         Self { spec, buffers: Some(buffers), ..self }
@@ -289,9 +291,9 @@ impl LayerRecipe {
         self.delayed.as_ref()
     }
 
-    /// Ends a step of delayed scaling: makes the next scales of tokens, weights and output gradients.
-    /// Call it once per step of the optimiser, after the backward of the last microbatch. Other recipes
-    /// have nothing to end.
+    /// Ends a step of delayed scaling: makes the next scales of tokens, weights and output
+    /// gradients. Call it once per step of the optimiser, after the backward of the last
+    /// microbatch. Other recipes have nothing to end.
     ///
     /// # Errors
     /// A stream of another device; a driver failure.
@@ -300,8 +302,8 @@ impl LayerRecipe {
     }
 
     /// Ends the step, as [`LayerRecipe::update`] does, unless the flag `skip` (`i32`, `[1]`, on the
-    /// device) is not zero when the work runs ([`DelayedState::update_unless`]): the end of a step in a
-    /// graph that may have been none.
+    /// device) is not zero when the work runs ([`DelayedState::update_unless`]): the end of a step
+    /// in a graph that may have been none.
     ///
     /// ```
     /// use grouped_linear::recipe::DelayedScaling;
@@ -331,7 +333,8 @@ impl LayerRecipe {
     ///
     /// # Errors
     /// A recipe whose states are those of another, be it a clone; otherwise as
-    /// [`LayerRecipe::update_unless`]. Nothing has been launched then, unless it is a driver failure.
+    /// [`LayerRecipe::update_unless`]. Nothing has been launched then, unless it is a driver
+    /// failure.
     pub fn update_all<'a>(
         stream: &Stream,
         recipes: impl IntoIterator<Item = &'a mut Self>,

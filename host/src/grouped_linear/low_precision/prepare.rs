@@ -11,11 +11,11 @@ use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 
 /// Quantizes master weights, packed or discrete, for the products of a layer: what a
 /// [`WeightCache`](crate::WeightCache) holds between optimiser steps, for
-/// [`LayerRecipe::with_weights`]. With delayed scaling the history notes their magnitudes when they are
-/// quantized, and the copies keep the scale of that moment.
+/// [`LayerRecipe::with_weights`]. With delayed scaling the history notes their magnitudes when they
+/// are quantized, and the copies keep the scale of that moment.
 ///
-/// The recipe comes first, then the cache, then the recipe with the cache's weights; before the first
-/// forward the cache is refreshed.
+/// The recipe comes first, then the cache, then the recipe with the cache's weights; before the
+/// first forward the cache is refreshed.
 ///
 /// ```
 /// use grouped_linear::recipe::BlockScaling;

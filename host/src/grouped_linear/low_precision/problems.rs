@@ -79,7 +79,8 @@ impl RecipeSpec {
         QuantizeProblem { scales, four_over_six, stochastic, ..plain }.into()
     }
 
-    /// Everything that forward and backward compute in low precision, with outputs of the layer's type.
+    /// Everything that forward and backward compute in low precision, with outputs of the layer's
+    /// type.
     pub(super) fn problems(
         &self,
         rows: usize,

@@ -10,9 +10,9 @@ use crate::plan::{KernelChoice, ScaleSource, Target, check_form};
 use crate::recipe::{Format, Recipe, Role, Scope};
 use crate::tensor::{Direction, Form, QuantizedSpec, missing_copy};
 
-/// A [`LayerRecipe`](crate::LayerRecipe) without memory: which recipe of which layer, what is kept for
-/// backward, and shapes and formats of the weights and buffers that it has been given. What a call with
-/// it gives and whether it can be executed follows from this.
+/// A [`LayerRecipe`](crate::LayerRecipe) without memory: which recipe of which layer, what is kept
+/// for backward, and shapes and formats of the weights and buffers that it has been given. What a
+/// call with it gives and whether it can be executed follows from this.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecipeSpec {
     pub(super) recipe: Recipe,
@@ -90,14 +90,14 @@ impl RecipeSpec {
         }
     }
 
-    /// Whether forward makes the columnwise copy of the tokens, where the gradient of the weights is
-    /// wanted.
+    /// Whether forward makes the columnwise copy of the tokens, where the gradient of the weights
+    /// is wanted.
     pub(in crate::grouped_linear) fn columnwise_tokens(&self, dw: bool) -> bool {
         dw && self.kept_tokens() == Some(Direction::Columnwise)
     }
 
-    /// Whether forward makes the columnwise copy of the weights, where the gradient of the tokens is
-    /// wanted.
+    /// Whether forward makes the columnwise copy of the weights, where the gradient of the tokens
+    /// is wanted.
     pub(in crate::grouped_linear) fn columnwise_weights(&self, dx: bool) -> bool {
         dx && self.kept_weights() == Some(Direction::Columnwise)
     }
@@ -148,8 +148,8 @@ impl RecipeSpec {
         }
     }
 
-    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward, or
-    /// in a form that the target's products do not take.
+    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`)
+    /// backward, or in a form that the target's products do not take.
     pub(in crate::grouped_linear) fn check_given_weights(
         &self,
         columnwise: bool,
@@ -163,8 +163,9 @@ impl RecipeSpec {
         })
     }
 
-    /// Refuses calls that the recipe was not made for, whatever the target: of another layer or kernel,
-    /// with buffers or given weights that lack something of it or of its gradients of tokens and weights.
+    /// Refuses calls that the recipe was not made for, whatever the target: of another layer or
+    /// kernel, with buffers or given weights that lack something of it or of its gradients of
+    /// tokens and weights.
     pub(crate) fn check_call(
         &self,
         config: &Config,

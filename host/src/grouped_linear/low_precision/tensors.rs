@@ -1,4 +1,5 @@
-//! Tokens, weights and output gradients: quantized, restored, or quantized by someone else and checked.
+//! Tokens, weights and output gradients: quantized, restored, or quantized by someone else and
+//! checked.
 
 use super::super::Config;
 use super::super::movement::{DequantizeSink, dequantize};
@@ -86,8 +87,9 @@ impl LayerRecipe {
         Ok(())
     }
 
-    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`) backward;
-    /// where none were given, the layer's `own`, if they cannot be quantized where they lie.
+    /// Refuses weights that were given without a copy that forward reads, or (`columnwise`)
+    /// backward; where none were given, the layer's `own`, if they cannot be quantized where they
+    /// lie.
     pub(in crate::grouped_linear) fn check_weights(
         &self,
         stream: &Stream,
@@ -105,8 +107,9 @@ impl LayerRecipe {
         self.spec.check_given_weights(columnwise, target)
     }
 
-    /// Refuses tokens (the operand of wgrad) or weights (of dgrad) that were quantized by someone else and
-    /// that backward, which would multiply by them or restore them, cannot read where they lie.
+    /// Refuses tokens (the operand of wgrad) or weights (of dgrad) that were quantized by someone
+    /// else and that backward, which would multiply by them or restore them, cannot read where they
+    /// lie.
     pub(in crate::grouped_linear) fn check_kept<'a>(
         &self,
         target: Target,

@@ -233,8 +233,8 @@ pub(super) fn is_transformed(format: Format, direction: Direction) -> bool {
     transformed && direction == Direction::Columnwise
 }
 
-/// Stores exact numbers, which come in the order of the codes. NaN is 0x7fff, as conversions of the GPU
-/// have it.
+/// Stores exact numbers, which come in the order of the codes. NaN is 0x7fff, as conversions of the
+/// GPU have it.
 pub(super) fn write_exact(
     destination: &Tensor,
     spec: QuantizedSpec,

@@ -36,8 +36,8 @@ use crate::numerics::{Direction, Float8Format};
 pub struct Recipe {
     /// Of the data.
     pub format: Float8Format,
-    /// How scales come from the largest magnitudes. Its ceiling should be the largest finite value of
-    /// the source's element type.
+    /// How scales come from the largest magnitudes. Its ceiling should be the largest finite value
+    /// of the source's element type.
     pub rule: Fp8ScaleRule,
     /// 1×128 (128×1 in columnwise copies) or 128×128.
     pub shape: BlockShape,
@@ -78,8 +78,8 @@ pub fn quantize(
     write(layout, values, &factors, &EncodeFloat8(recipe.format), direction, data)
 }
 
-/// Restores a copy. Elements of the result have the index they have in the data; those of no group are
-/// left as they are.
+/// Restores a copy. Elements of the result have the index they have in the data; those of no group
+/// are left as they are.
 ///
 /// # Errors
 /// A slice that is too short.

@@ -13,8 +13,8 @@ pub(super) struct BlockSize {
     pub columns: usize,
 }
 
-/// One number for each block of a source. Blocks begin at the first row of each group; the last ones
-/// of a group, and of a row, may be shorter.
+/// One number for each block of a source. Blocks begin at the first row of each group; the last
+/// ones of a group, and of a row, may be shorter.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     pub size: BlockSize,

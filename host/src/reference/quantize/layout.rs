@@ -122,8 +122,8 @@ impl Layout {
         self.rows() * self.columns
     }
 
-    /// Elements of the data of an FP8 or FP4 copy whose columnwise form is transposed; FP4 has half as
-    /// many bytes.
+    /// Elements of the data of an FP8 or FP4 copy whose columnwise form is transposed; FP4 has half
+    /// as many bytes.
     pub fn data_len(&self, direction: Direction) -> usize {
         match direction {
             Direction::Rowwise => self.source_len(),

@@ -1,11 +1,11 @@
-//! Quantizers and dequantizers over plain slices, in the layouts of the kernels: what every engine is
-//! compared with, byte for byte, and what the CPU backend runs.
+//! Quantizers and dequantizers over plain slices, in the layouts of the kernels: what every engine
+//! is compared with, byte for byte, and what the CPU backend runs.
 //!
-//! A source is tokens `[rows, columns]`, whose groups have any numbers of rows, or weights `[groups,
-//! rows, columns]`; [`Layout`] says which. Its values are FP32 numbers that its element type has
-//! exactly. From it a call makes one of two copies: [`Direction::Rowwise`], whose blocks run along
-//! the columns, or [`Direction::Columnwise`], whose blocks run along the rows. Each is made from the
-//! source, never from the other copy.
+//! A source is tokens `[rows, columns]`, whose groups have any numbers of rows, or weights
+//! `[groups, rows, columns]`; [`Layout`] says which. Its values are FP32 numbers that its element
+//! type has exactly. From it a call makes one of two copies: [`Direction::Rowwise`], whose blocks
+//! run along the columns, or [`Direction::Columnwise`], whose blocks run along the rows. Each is
+//! made from the source, never from the other copy.
 //!
 //! | format | scales | copy | data | columnwise data |
 //! |---|---|---|---|---|
@@ -14,9 +14,10 @@
 //! | [`mxfp8`] | 1×32 or 32×32, powers of two | FP8 | as the source | as the source |
 //! | [`nvfp4`] | 1×16 or 16×16, E4M3, and one for each group | FP4, two in a byte | as the source | transposed |
 //!
-//! Transposed tokens are padded: each group begins at a multiple of 128 on lines of one length, and is
-//! filled with zeros up to the next; nothing is written past the last group. Blocks along the rows
-//! begin at the first row of each group. Rows that belong to no group are neither read nor written.
+//! Transposed tokens are padded: each group begins at a multiple of 128 on lines of one length, and
+//! is filled with zeros up to the next; nothing is written past the last group. Blocks along the
+//! rows begin at the first row of each group. Rows that belong to no group are neither read nor
+//! written.
 //!
 //! ```
 //! use grouped_linear::numerics::{Direction, Float8Format};

@@ -41,8 +41,8 @@ pub struct Recipe {
     pub order: ScaleOrder,
 }
 
-/// Bytes of the exponents of a copy. With `first` the number of rows of all groups before, each padded
-/// to 128:
+/// Bytes of the exponents of a copy. With `first` the number of rows of all groups before, each
+/// padded to 128:
 ///
 /// - rowwise, a group's begin at `first · (columns/32)₄` and are `[padded rows, (columns/32)₄]`;
 /// - columnwise, they begin at `first / 32 · columns₁₂₈` and are `[padded rows / 32, columns₁₂₈]`.
@@ -52,7 +52,8 @@ pub fn scale_len(layout: &Layout, recipe: &Recipe, direction: Direction) -> usiz
     places(recipe, direction).len(layout)
 }
 
-/// Makes one copy and the exponents of its blocks. The data lies as the source does, columnwise, too.
+/// Makes one copy and the exponents of its blocks. The data lies as the source does, columnwise,
+/// too.
 ///
 /// # Errors
 /// A slice that is too short; columns that are not a multiple of 32.

@@ -1,8 +1,8 @@
 //! FP8 with one scale for each group: current and delayed scaling.
 //!
-//! Scales come from [`amax`] by [`Fp8ScaleRule`](crate::numerics::scale::Fp8ScaleRule), or from earlier steps
-//! by [`DelayedScaleRule`](crate::numerics::scale::DelayedScaleRule). Both copies have the same scale. See
-//! the [example](super).
+//! Scales come from [`amax`] by [`Fp8ScaleRule`](crate::numerics::scale::Fp8ScaleRule), or from
+//! earlier steps by [`DelayedScaleRule`](crate::numerics::scale::DelayedScaleRule). Both copies
+//! have the same scale. See the [example](super).
 
 use rayon::prelude::*;
 
@@ -51,8 +51,8 @@ pub fn quantize(
     write(layout, values, &factors, &EncodeFloat8(format), direction, data)
 }
 
-/// Restores a copy: codes times `scale_inverses`, one for each group. Elements of the result have the
-/// index they have in the data; those of no group are left as they are.
+/// Restores a copy: codes times `scale_inverses`, one for each group. Elements of the result have
+/// the index they have in the data; those of no group are left as they are.
 ///
 /// # Errors
 /// A slice that is too short.

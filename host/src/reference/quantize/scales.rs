@@ -10,8 +10,8 @@ use crate::error::Result;
 /// A tile of swizzled scales, along the rows of the operand and along the contraction.
 const TILE: (usize, usize) = (128, 4);
 
-/// The scales of one group. Scale `(i, j)` belongs to row `i` and column `j` of blocks, in the order
-/// of the source.
+/// The scales of one group. Scale `(i, j)` belongs to row `i` and column `j` of blocks, in the
+/// order of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The element where the group's scales begin.
@@ -53,8 +53,8 @@ pub(super) const fn swizzled(row: usize, block: usize, tiles: usize) -> usize {
         + block % TILE.1
 }
 
-/// The places of FP8 scales of blocks with 128 elements on a side: one function of the kernels' states
-/// the layout.
+/// The places of FP8 scales of blocks with 128 elements on a side: one function of the kernels'
+/// states the layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlaces {
     shape: BlockShape,
@@ -120,15 +120,15 @@ impl BlockPlaces {
     }
 }
 
-/// The places of the one-byte scales of MXFP8 and NVFP4, whose blocks have `side` elements: each group
-/// has a matrix of its own, padded to whole tiles, whatever the order.
+/// The places of the one-byte scales of MXFP8 and NVFP4, whose blocks have `side` elements: each
+/// group has a matrix of its own, padded to whole tiles, whatever the order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TilePlaces {
     pub side: usize,
     pub direction: Direction,
     pub order: ScaleOrder,
-    /// Whether columnwise scales in compact order are those of the transposed source, so that those of
-    /// one column lie side by side.
+    /// Whether columnwise scales in compact order are those of the transposed source, so that those
+    /// of one column lie side by side.
     pub transposed: bool,
 }
 
@@ -155,7 +155,8 @@ impl TilePlaces {
         }
     }
 
-    /// The place of a group's scales. Those of a square are repeated for each of its rows, or columns.
+    /// The place of a group's scales. Those of a square are repeated for each of its rows, or
+    /// columns.
     pub(super) fn group(&self, layout: &Layout, group: &GroupRows) -> Place {
         let pitch = self.pitch(layout);
         let base = self.before(layout, group.padded_first);
@@ -209,8 +210,8 @@ pub(super) fn block_size(shape: BlockShape, direction: Direction, side: usize) -
     }
 }
 
-/// Stores what `scale` makes of a grid's numbers, and zeros where a group's scales are padded. `line`
-/// is the size of the blocks that the places count; a larger block is repeated.
+/// Stores what `scale` makes of a grid's numbers, and zeros where a group's scales are padded.
+/// `line` is the size of the blocks that the places count; a larger block is repeated.
 pub(super) fn store<S: Copy + Default>(
     layout: &Layout,
     grid: &Grid,

@@ -30,8 +30,8 @@ pub(super) fn write<E: Encode>(
     }
 }
 
-/// Quantizes into a copy that lies as the source does. `factors` has the number by which the values of
-/// each block are multiplied.
+/// Quantizes into a copy that lies as the source does. `factors` has the number by which the values
+/// of each block are multiplied.
 pub(super) fn rows<E: Encode>(
     layout: &Layout,
     values: &[f32],
@@ -153,7 +153,8 @@ impl Lines<'_> {
         }
     }
 
-    /// Transposes the values of a group's rows from `first_row` on into `tile`, as many as there are.
+    /// Transposes the values of a group's rows from `first_row` on into `tile`, as many as there
+    /// are.
     fn load(&self, group: &GroupRows, first_row: usize, first_column: usize, tile: &mut Tile) {
         let live = PADDING.min(group.rows.saturating_sub(first_row));
         let width = STRIP.min(self.columns - first_column);

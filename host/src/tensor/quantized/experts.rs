@@ -18,8 +18,8 @@ const EXPERTS: &str = "discrete quantized weights";
 
 impl QuantizedTensor {
     /// The weights of one expert, sharing the memory: a quantized tensor of one group. What is
-    /// quantized into it is a part of these weights at once, so weights that are made expert by expert
-    /// need no [`QuantizedTensor::gather`].
+    /// quantized into it is a part of these weights at once, so weights that are made expert by
+    /// expert need no [`QuantizedTensor::gather`].
     ///
     /// ```
     /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
@@ -78,13 +78,13 @@ impl QuantizedTensor {
     }
 
     /// Packed weights of discrete ones: `experts` holds a quantized tensor of one group for each
-    /// expert, all quantized alike, wherever their memory lies. They are copied into new memory on the
-    /// stream, bit for bit, and may go or change afterwards; [`QuantizedTensor::gather_from`] follows
-    /// such a change.
+    /// expert, all quantized alike, wherever their memory lies. They are copied into new memory on
+    /// the stream, bit for bit, and may go or change afterwards; [`QuantizedTensor::gather_from`]
+    /// follows such a change.
     ///
-    /// It costs as many bytes again as the experts have, as long as both are held, and a copy on the
-    /// device for each part of each expert: one (one copy of MXFP8's exact numbers) to six (two copies
-    /// in codes of NVFP4).
+    /// It costs as many bytes again as the experts have, as long as both are held, and a copy on
+    /// the device for each part of each expert: one (one copy of MXFP8's exact numbers) to six (two
+    /// copies in codes of NVFP4).
     /// Neither is needed where the experts are quantized, or loaded, into
     /// [`QuantizedTensor::group`]s of packed weights in the first place.
     ///
@@ -109,8 +109,9 @@ impl QuantizedTensor {
     /// ```
     ///
     /// # Errors
-    /// No experts, or more than 4096; tokens, or more than one group, among them; experts that differ
-    /// in shape, format or copies; another device; out of memory. Nothing has been copied then.
+    /// No experts, or more than 4096; tokens, or more than one group, among them; experts that
+    /// differ in shape, format or copies; another device; out of memory. Nothing has been copied
+    /// then.
     pub fn gather(stream: &Stream, experts: &[Self]) -> Result<Self> {
         let spec = check_experts(stream, experts)?;
         let all = |shared: fn(Shared) -> bool| experts.iter().all(|own| shared(own.shared()));
@@ -130,8 +131,8 @@ impl QuantizedTensor {
     /// after every step that changes the experts, say. Can be recorded in a graph.
     ///
     /// # Errors
-    /// As [`QuantizedTensor::gather`]; these are not the packed weights of such experts; memory that
-    /// overlaps theirs. Nothing has been written then.
+    /// As [`QuantizedTensor::gather`]; these are not the packed weights of such experts; memory
+    /// that overlaps theirs. Nothing has been written then.
     pub fn gather_from(&mut self, stream: &Stream, experts: &[Self]) -> Result<()> {
         let spec = check_experts(stream, experts)?;
         if self.spec() != spec {
@@ -164,7 +165,8 @@ impl QuantizedTensor {
     }
 }
 
-/// Refuses an expert whose copies hold apart, and perhaps different, what the destination holds once.
+/// Refuses an expert whose copies hold apart, and perhaps different, what the destination holds
+/// once.
 fn check_sharing(
     destination: &QuantizedTensor,
     expert: &QuantizedTensor,

@@ -19,11 +19,11 @@ use crate::numerics::Direction;
 pub struct QuantizedCopy {
     /// Codes or exact numbers, in the shape of [`QuantizedSpec::copy`].
     pub data: Tensor,
-    /// An element's value is its number times the `scale_inv` of its block or group. Without elements
-    /// where the numbers are exact.
+    /// An element's value is its number times the `scale_inv` of its block or group. Without
+    /// elements where the numbers are exact.
     pub scale_inv: Tensor,
-    /// NVFP4: largest magnitudes of groups or rows, FP32; a value is also multiplied by `amax / (6 ·
-    /// bound)`.
+    /// NVFP4: largest magnitudes of groups or rows, FP32; a value is also multiplied by
+    /// `amax / (6 · bound)`.
     pub amax: Option<Tensor>,
 }
 
@@ -88,15 +88,16 @@ impl QuantizedTensor {
     ///
     /// # Errors
     /// No groups or more than 4096, no features, features or rows (with every group padded) beyond
-    /// 2³¹ - 1, a format that cannot be, no copy, a form that the format does not have; out of memory.
+    /// 2³¹ - 1, a format that cannot be, no copy, a form that the format does not have; out of
+    /// memory.
     pub fn empty(stream: &Stream, spec: QuantizedSpec) -> Result<Self> {
         spec.check()?;
         let has_scale = spec.format.is_whole();
         Self::build(stream, spec, spec.shared(), has_scale, |_, part| part.empty(stream))
     }
 
-    /// A quantized tensor whose parts `part` gives for their names and shapes; a part without elements
-    /// is made here.
+    /// A quantized tensor whose parts `part` gives for their names and shapes; a part without
+    /// elements is made here.
     pub(crate) fn build(
         stream: &Stream,
         spec: QuantizedSpec,
@@ -266,8 +267,8 @@ impl QuantizedTensor {
         self.parts().map(|(_, tensor)| tensor)
     }
 
-    /// Refuses a tensor, by its `name`, whose copies have in memory of their own what they should share,
-    /// and what is read or written once.
+    /// Refuses a tensor, by its `name`, whose copies have in memory of their own what they should
+    /// share, and what is read or written once.
     pub(crate) fn check_shared(&self, name: &'static str) -> Result<()> {
         let spec = self.spec();
         let (shared, same) = (spec.shared(), self.shared());

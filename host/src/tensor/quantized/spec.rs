@@ -84,8 +84,8 @@ pub enum Form {
     /// no scales but those of groups or rows.
     ///
     /// The exceptions are numbers of MXFP8 outside of BF16's exponents: those that have bits below
-    /// 2⁻¹³³ are rounded to a multiple of it (to nearest, ties to even), and those from 2¹²⁸ on, which
-    /// FP32 does not hold either, are infinite.
+    /// 2⁻¹³³ are rounded to a multiple of it (to nearest, ties to even), and those from 2¹²⁸ on,
+    /// which FP32 does not hold either, are infinite.
     Exact,
 }
 
@@ -145,8 +145,8 @@ impl QuantizedSpec {
     /// | weights, rowwise | `[G, N, K]` | `[G, ⌈K/128⌉, N↑4]` | `[G, ⌈N/128⌉, ⌈K/128⌉↑4]` |
     /// | weights, columnwise | `[G, K, N]` | `[G, ⌈N/128⌉, K↑4]` | `[G, ⌈K/128⌉, ⌈N/128⌉↑4]` |
     ///
-    /// `Tp` is [`QuantizedSpec::padded_rows`], `↑4` rounds up to a multiple of 4. With one scale per
-    /// group the scales are `[G]`, and both copies share them.
+    /// `Tp` is [`QuantizedSpec::padded_rows`], `↑4` rounds up to a multiple of 4. With one scale
+    /// per group the scales are `[G]`, and both copies share them.
     ///
     /// | copy | MXFP8 data | MXFP8 scales | NVFP4 data | NVFP4 scales |
     /// | --- | --- | --- | --- | --- |
@@ -155,13 +155,13 @@ impl QuantizedSpec {
     /// | weights, rowwise | `[G, N, K]` | `[G, N↑128, (K/32)↑4]` | `[G, N, K/2]` | `[G, N↑128, (K/16)↑4]` |
     /// | weights, columnwise | `[G, N, K]` | `[G, N↑128/32, K↑128]` | `[G, K, N/2]` | `[G, K↑128, N↑128/16]` |
     ///
-    /// Their scales are a matrix per group, one after another, each with its rows padded to 128; the
-    /// columnwise ones of NVFP4 tokens are `[C↑128, padded rows / 16]` there. Exact numbers have the
-    /// shape of the source, columnwise tokens of NVFP4 `[Tp, C]`. NVFP4's `amax` is `[G]`, or `[T]`
-    /// where rows are scaled.
+    /// Their scales are a matrix per group, one after another, each with its rows padded to 128;
+    /// the columnwise ones of NVFP4 tokens are `[C↑128, padded rows / 16]` there. Exact numbers
+    /// have the shape of the source, columnwise tokens of NVFP4 `[Tp, C]`. NVFP4's `amax` is `[G]`,
+    /// or `[T]` where rows are scaled.
     ///
-    /// Lengths that cannot be computed, of sizes that [`QuantizedTensor::empty`] refuses as too large,
-    /// are `usize::MAX`.
+    /// Lengths that cannot be computed, of sizes that [`QuantizedTensor::empty`] refuses as too
+    /// large, are `usize::MAX`.
     ///
     /// [`QuantizedTensor::empty`]: super::QuantizedTensor::empty
     pub fn copy(&self, direction: Direction) -> CopySpec {
@@ -244,8 +244,8 @@ impl QuantizedSpec {
         TensorSpec { shape, dtype: DType::U8 }
     }
 
-    /// Whether the sizes are within those that kernels and tensor copies count, so that their products
-    /// can be computed.
+    /// Whether the sizes are within those that kernels and tensor copies count, so that their
+    /// products can be computed.
     fn is_countable(&self) -> bool {
         let longest = self.source.rows().max(self.source.columns());
         self.groups <= MAX_GROUPS && longest <= LARGEST_COORDINATE
@@ -316,7 +316,8 @@ impl QuantizedSpec {
         [Direction::Rowwise, Direction::Columnwise].into_iter().filter(move |own| spec.has(*own))
     }
 
-    /// Whether both copies are the same bytes: exact numbers of squares that lie as the source does.
+    /// Whether both copies are the same bytes: exact numbers of squares that lie as the source
+    /// does.
     pub(crate) fn shares_data(&self) -> bool {
         let exact = self.rowwise == Some(Form::Exact) && self.columnwise == Some(Form::Exact);
         let tokens = matches!(self.source, SourceShape::Tokens { .. });

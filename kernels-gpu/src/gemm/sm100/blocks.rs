@@ -1,5 +1,5 @@
-//! Products of codes in MXFP8 and NVFP4: the tensor core multiplies each block by its scales, which it
-//! reads in tensor memory.
+//! Products of codes in MXFP8 and NVFP4: the tensor core multiplies each block by its scales, which
+//! it reads in tensor memory.
 //!
 //! ```text
 //!   columns 0        192      256        448       508
@@ -12,12 +12,13 @@
 //! *seam*: a tile begins when the seam of the one before it has been read, which is the first that
 //! the warps that finish it do.
 //!
-//! The quantizer wrote the scales in the order that tensor memory wants, in tiles of 128 rows and four
-//! blocks, and each group's apart; so they take no warp of their own: a stage brings its tiles, and the
-//! thread that multiplies has them copied on (`tcgen05.cp`) before the products that read them. Copies
-//! are in order before products of the same thread, but the PTX manual does not say that a copy waits
-//! for products before it. So there are five places for the scales of 256 elements of NVFP4 or 128 of
-//! MXFP8, in turn, each with a barrier that says that its products are complete.
+//! The quantizer wrote the scales in the order that tensor memory wants, in tiles of 128 rows and
+//! four blocks, and each group's apart; so they take no warp of their own: a stage brings its
+//! tiles, and the thread that multiplies has them copied on (`tcgen05.cp`) before the products that
+//! read them. Copies are in order before products of the same thread, but the PTX manual does not
+//! say that a copy waits for products before it. So there are five places for the scales of 256
+//! elements of NVFP4 or 128 of MXFP8, in turn, each with a barrier that says that its products are
+//! complete.
 
 mod finish;
 mod multiply;
@@ -122,8 +123,8 @@ impl GroupScales {
         Self { layout, padded_offset: before, rows }
     }
 
-    /// The number of the tile that has the scales of a row or column of the output, which begins 128
-    /// of them, from an index of the reduction on. The tiles of the next indices follow.
+    /// The number of the tile that has the scales of a row or column of the output, which begins
+    /// 128 of them, from an index of the reduction on. The tiles of the next indices follow.
     #[inline(always)]
     fn tile(&self, line: u32, reduction: u32) -> u32 {
         let Self { layout, padded_offset, rows } = *self;

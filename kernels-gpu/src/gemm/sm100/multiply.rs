@@ -87,8 +87,8 @@ pub unsafe fn report<G: Group>(barrier: Barrier) {
 }
 
 /// Multiplies what comes through the rings, into the tensor memory at `memory`; if `each_stage`,
-/// each stage has sums of its own, else each tile. A warp of the block runs it, in a pair one of the
-/// even block.
+/// each stage has sums of its own, else each tile. A warp of the block runs it, in a pair one of
+/// the even block.
 ///
 /// # Safety
 ///
@@ -153,8 +153,8 @@ unsafe fn wait_for_memory<G: Group>(sums: &Sums) {
     fence_after();
 }
 
-/// Waits until the warps that finish tiles, in a pair those of both blocks, have said what `barrier`
-/// stands for.
+/// Waits until the warps that finish tiles, in a pair those of both blocks, have said what
+/// `barrier` stands for.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
 //! The warps that finish tiles of blocks with scales: the tensor core adds 128 products, and they
-//! scale them and add them up in binary32, stage after stage. So tensor memory holds the products of
-//! two stages: one is promoted while the next is multiplied.
+//! scale them and add them up in binary32, stage after stage. So tensor memory holds the products
+//! of two stages: one is promoted while the next is multiplied.
 //!
 //! The numbers are Hopper's: the scales of row and column are multiplied first, `sum =
 //! fma(row_scale · column_scale, products, sum)`.
@@ -60,8 +60,8 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
         while let Some(Task { work, stages, token, tokens }) = tasks.next() {
             let live_rows = if S::RAGGED_REDUCTION { gemm.m } else { tokens };
             let column = work.column + COLUMNS * index;
-            // All rows of a pair's odd block may be beyond the output; they take its last scale, and
-            // their sums are not stored.
+            // All rows of a pair's odd block may be beyond the output; they take its last scale,
+            // and their sums are not stored.
             let scaled = Work { row: work.row.min(live_rows - 1), ..work };
             let [a_first, b_first] =
                 first_blocks(S::RAGGED_REDUCTION, gemm.n, table, &scaled, column);
@@ -96,8 +96,8 @@ pub unsafe fn promote<S: Schedule + Scaled, E: MatrixElement, G: Group>(
                 ring.advance();
             }
 
-            // Finish the tile. What is computed from these is not computed ahead, and what the table
-            // says is not kept while the sums need the registers.
+            // Finish the tile. What is computed from these is not computed ahead, and what the
+            // table says is not kept while the sums need the registers.
             let (shared, lane, d_map) = (opaque(shared), opaque(lane), opaque_u64(d_map));
             let group = opaque(work.group);
             let (token, tokens) = table.tokens(group);
@@ -177,7 +177,8 @@ unsafe fn store_plain<S: Schedule, E: MatrixElement>(
     }
 }
 
-/// Stores 32 × 128 sums, whatever the output: a loop stores the first chunk and moves the others up.
+/// Stores 32 × 128 sums, whatever the output: a loop stores the first chunk and moves the others
+/// up.
 #[inline(always)]
 unsafe fn store(epilogue: &Epilogue, lane: u32, place: &Place, sums: [[f32; 64]; 2]) {
     // SAFETY: the arrays have the same elements; all else as in `promote`.

@@ -110,8 +110,8 @@ impl Rooms {
     }
 }
 
-/// Prepares the barriers of this block. `stage_readers` is how many warps beside the products read a
-/// stage, `task_readers` how many read a task; `has_seam`: the sums of two tiles share columns.
+/// Prepares the barriers of this block. `stage_readers` is how many warps beside the products read
+/// a stage, `task_readers` how many read a task; `has_seam`: the sums of two tiles share columns.
 ///
 /// # Safety
 ///
@@ -230,7 +230,8 @@ impl<S: Schedule, G: Group> Stages<S, G> {
     }
 
     /// Waits until all stages have been reported to this block, before it ends, if another one
-    /// reports them. Its own thread's are complete in order, and the last is waited for with the sums.
+    /// reports them. Its own thread's are complete in order, and the last is waited for with the
+    /// sums.
     ///
     /// # Safety
     ///
@@ -295,7 +296,8 @@ impl Sums {
     /// The place before this one.
     #[inline(always)]
     pub fn before(&self) -> Self {
-        // The places are two, so the one before is the other; in the same round, if that is the first.
+        // The places are two, so the one before is the other; in the same round, if that is the
+        // first.
         let place = Place {
             slot: self.place.slot ^ 1,
             parity: if self.is_second() { self.place.parity } else { self.place.parity ^ 1 },

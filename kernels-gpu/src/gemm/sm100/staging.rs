@@ -1,5 +1,5 @@
-//! Outputs on their way through shared memory: a warp writes boxes of 8 rows × 128 bytes, and the copy
-//! engine stores them while the next products run.
+//! Outputs on their way through shared memory: a warp writes boxes of 8 rows × 128 bytes, and the
+//! copy engine stores them while the next products run.
 //!
 //! ```text
 //!   sums ───▶ box (one of three of the warp) ──tensor copy──▶ D
@@ -7,8 +7,8 @@
 //!                                    write too much, or there is no map
 //! ```
 //!
-//! A box is one atom of the 128-byte swizzle: chunk `c` of row `r` lies at chunk `c ^ r`, so `stmatrix`
-//! and the threads' loads of rows have no bank conflicts.
+//! A box is one atom of the 128-byte swizzle: chunk `c` of row `r` lies at chunk `c ^ r`, so
+//! `stmatrix` and the threads' loads of rows have no bank conflicts.
 
 use core::marker::PhantomData;
 
@@ -97,8 +97,8 @@ impl<'a, S: Schedule> Staging<'a, S> {
     /// # Safety
     ///
     /// The whole warp calls it together. The elements from `row` and
-    /// `column` on belong to it, as far as they are in live rows and in columns below `n`, a multiple
-    /// of eight. D is aligned to 16 bytes; the output is plain.
+    /// `column` on belong to it, as far as they are in live rows and in columns below `n`, a
+    /// multiple of eight. D is aligned to 16 bytes; the output is plain.
     #[inline(always)]
     pub unsafe fn store<const SUMS: usize, const FRAGMENT: usize, const OCTET: usize>(
         &mut self,

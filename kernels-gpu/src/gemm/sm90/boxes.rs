@@ -1,10 +1,10 @@
-//! Outputs of 16 bits on their way through shared memory: a warp writes boxes of 16 rows × 128 bytes,
-//! and the copy engine stores them while the next products run.
+//! Outputs of 16 bits on their way through shared memory: a warp writes boxes of 16 rows × 128
+//! bytes, and the copy engine stores them while the next products run.
 //!
 //! ```text
 //!   sums ──rounded──▶ boxes of the warp ──tensor copies──▶ D
-//!                                 └──── threads, 16 bytes each ──▶ D, where a copy would write rows
-//!                                        of the next group, or there is no map
+//!                                 └──── threads, 16 bytes each ──▶ D, where a copy would write
+//!                                        rows of the next group, or there is no map
 //! ```
 //!
 //! A box is two atoms of the 128-byte swizzle, one below the other: chunk `c` of row `r` lies at
@@ -117,13 +117,13 @@ impl Boxes {
         unsafe { warp_barrier() };
     }
 
-    /// Has two boxes from `index` on copied to `row` of the map and to the columns from `column` on, the
-    /// second `step` columns behind the first, as far as these are below `n`.
+    /// Has two boxes from `index` on copied to `row` of the map and to the columns from `column`
+    /// on, the second `step` columns behind the first, as far as these are below `n`.
     ///
     /// # Safety
     ///
-    /// As [`Boxes::new`], after [`Boxes::show`]. `map` is the generic address of a map of the output,
-    /// in such boxes, whose elements there belong to the warp.
+    /// As [`Boxes::new`], after [`Boxes::show`]. `map` is the generic address of a map of the
+    /// output, in such boxes, whose elements there belong to the warp.
     #[inline(always)]
     pub unsafe fn copy(self, index: u32, map: u64, [row, column]: [u32; 2], step: u32, n: u32) {
         let source = self.first + index * BOX_BYTES;
@@ -154,8 +154,8 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// A group whose output has `live_rows`, the first of them row `map_row` of the map. `map` is the
-    /// generic address of the argument's map of the output.
+    /// A group whose output has `live_rows`, the first of them row `map_row` of the map. `map` is
+    /// the generic address of the argument's map of the output.
     #[inline(always)]
     pub fn new(
         args: &GemmArgs,
@@ -167,8 +167,8 @@ impl<'a> Target<'a> {
         Self { epilogue, live_rows, map: if args.has_d_map != 0 { map } else { 0 }, map_row }
     }
 
-    /// The row of the map where `rows` rows from `row` on begin, if copies store them: the group has them
-    /// all.
+    /// The row of the map where `rows` rows from `row` on begin, if copies store them: the group
+    /// has them all.
     #[inline(always)]
     pub fn copied_row(&self, row: u32, rows: u32) -> Option<u32> {
         let copies = self.map != 0 && row + rows <= self.live_rows;
@@ -186,14 +186,14 @@ impl<'a> Target<'a> {
         unsafe { boxes.copy(index, self.map, place, step, self.epilogue.n) }
     }
 
-    /// Stores two boxes from `index` on, which hold the group's elements from `row` and `column` on, the
-    /// second those `step` columns behind the first.
+    /// Stores two boxes from `index` on, which hold the group's elements from `row` and `column`
+    /// on, the second those `step` columns behind the first.
     ///
     /// # Safety
     ///
-    /// As [`Boxes::new`], after [`Boxes::show`]. The elements belong to the warp as far as they are in
-    /// live rows and in columns below `n`, a multiple of eight. D is aligned to 16 bytes; the map, if
-    /// the argument says that there is one, is one of the output in such boxes.
+    /// As [`Boxes::new`], after [`Boxes::show`]. The elements belong to the warp as far as they are
+    /// in live rows and in columns below `n`, a multiple of eight. D is aligned to 16 bytes; the
+    /// map, if the argument says that there is one, is one of the output in such boxes.
     #[inline(always)]
     pub unsafe fn store(&self, boxes: Boxes, index: u32, [row, column]: [u32; 2], step: u32) {
         // SAFETY: the caller keeps the contract above.
@@ -267,7 +267,8 @@ impl Late {
         Self { words: [[0; 16]; 2], map_row: u32::MAX, column: 0, lent }
     }
 
-    /// Two boxes of a warpgroup whose rows begin at `map_row` of the map, for the columns from `column` on.
+    /// Two boxes of a warpgroup whose rows begin at `map_row` of the map, for the columns from
+    /// `column` on.
     #[inline(always)]
     pub fn new(words: [Words; 2], [map_row, column]: [u32; 2]) -> Self {
         Self { words, map_row, column, lent: lent::NOTHING }
@@ -279,9 +280,9 @@ impl Late {
         self.map_row != u32::MAX || self.lent != lent::NOTHING
     }
 
-    /// Has it copied to the output, of `n` columns, if something waits: its second box `step` columns
-    /// behind the first. There is no branch around it: the compiler would make the products that run
-    /// meanwhile wait for each other.
+    /// Has it copied to the output, of `n` columns, if something waits: its second box `step`
+    /// columns behind the first. There is no branch around it: the compiler would make the products
+    /// that run meanwhile wait for each other.
     ///
     /// # Safety
     ///

@@ -1,5 +1,5 @@
-//! The consumers that leave their sums in the tensor core until a tile is done: a warpgroup makes 64
-//! rows and all columns.
+//! The consumers that leave their sums in the tensor core until a tile is done: a warpgroup makes
+//! 64 rows and all columns.
 
 use core::marker::PhantomData;
 
@@ -22,8 +22,8 @@ use super::{CONSUMER_BARRIER, Consumer};
 use crate::abi::GemmArgs;
 use crate::table::Table;
 
-/// The stage of the next tile in which the rest of a tile leaves: when its products have been issued,
-/// what left before has been read.
+/// The stage of the next tile in which the rest of a tile leaves: when its products have been
+/// issued, what left before has been read.
 const LATE_STAGE: u32 = 1;
 
 /// The upper or lower 64 rows of a tile for each warpgroup, `SUMS` numbers for each thread.

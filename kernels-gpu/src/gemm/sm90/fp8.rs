@@ -1,6 +1,7 @@
 //! FP8 operands, which both run along the reduction: how they lie, and their scales.
 //!
-//! A stage is 128 elements deep, as many as share a scale. What a scale belongs to decides its road:
+//! A stage is 128 elements deep, as many as share a scale. What a scale belongs to decides its
+//! road:
 //!
 //! | blocks | scales of a stage | road |
 //! | --- | --- | --- |
@@ -8,8 +9,8 @@
 //! | vector | one for each row of A or column of B | a box beside the stage, by tensor copy |
 //! | square | one for all 128 rows or columns | one load, a stage ahead |
 //!
-//! Boxes of scales that hang over the end of a group hold the next group's, and what stands past the
-//! last row or column may be anything: such a scale meets only sums that are not stored.
+//! Boxes of scales that hang over the end of a group hold the next group's, and what stands past
+//! the last row or column may be anything: such a scale meets only sums that are not stored.
 //!
 //! | ragged | A: 128 rows of the tile | B: 256 columns of the tile |
 //! | --- | --- | --- |
@@ -154,9 +155,9 @@ where
 ///
 /// # Safety
 ///
-/// As [`run`](super::run), with [`SCALED_SHARED_BYTES`](super::ring::Rooms::SCALED_SHARED_BYTES) of dynamic
-/// shared memory; `args_address` is the address of the whole argument. The weights have one map, and
-/// their scales, too.
+/// As [`run`](super::run), with [`SCALED_SHARED_BYTES`](super::ring::Rooms::SCALED_SHARED_BYTES) of
+/// dynamic shared memory; `args_address` is the address of the whole argument. The weights have one
+/// map, and their scales, too.
 #[inline(always)]
 pub unsafe fn run_promoted<S: ScaledSchedule, E: MultiplyStage>(
     args: &ScaledGemmArgs,
@@ -170,8 +171,8 @@ pub unsafe fn run_promoted<S: ScaledSchedule, E: MultiplyStage>(
 ///
 /// # Safety
 ///
-/// As [`run`](super::run); `args_address` is the address of the whole argument. The weights have one
-/// map.
+/// As [`run`](super::run); `args_address` is the address of the whole argument. The weights have
+/// one map.
 #[inline(always)]
 pub unsafe fn run_promoted_tensor<S, E>(args: &ScaledGemmArgs, args_address: u64)
 where

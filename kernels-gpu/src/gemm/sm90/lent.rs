@@ -11,13 +11,13 @@
 //! comes while these are multiplied; the new one leaves while the next tile's stages come. Nothing
 //! waits in registers for memory, and no thread loads or stores global memory.
 //!
-//! The sums of a warpgroup are eight boxes of 64 rows × 32 columns; where they lie in the tile is the
-//! consumer's ([`lent_box`](super::Consumer::lent_box)). A lent stage has three of each warpgroup, the
-//! last one two, so that a ring of three stages has room for a whole tile.
+//! The sums of a warpgroup are eight boxes of 64 rows × 32 columns; where they lie in the tile is
+//! the consumer's ([`lent_box`](super::Consumer::lent_box)). A lent stage has three of each
+//! warpgroup, the last one two, so that a ring of three stages has room for a whole tile.
 //!
-//! Rows of a box are 128 bytes in the 128-byte swizzle, and a thread has two neighbouring columns of a
-//! fragment. Lanes of odd rows take the fragments in another order, so that the 16 lanes which shared
-//! memory serves at once find each bank once.
+//! Rows of a box are 128 bytes in the 128-byte swizzle, and a thread has two neighbouring columns
+//! of a fragment. Lanes of odd rows take the fragments in another order, so that the 16 lanes which
+//! shared memory serves at once find each bank once.
 
 use ptx_std::convert::fma;
 use ptx_std::hint::opaque;
@@ -159,8 +159,8 @@ pub struct Finish<'a, R> {
 }
 
 impl<'a, R: Rooms> Finish<'a, R> {
-    /// That of a thread of the warpgroup `index`, of the stages from the next of the ring on. `map` is
-    /// as in [`lend`].
+    /// That of a thread of the warpgroup `index`, of the stages from the next of the ring on. `map`
+    /// is as in [`lend`].
     #[inline(always)]
     pub fn new(
         ring: &'a mut Ring<R>,
@@ -181,8 +181,8 @@ impl<'a, R: Rooms> Finish<'a, R> {
     ///
     /// # Safety
     ///
-    /// The whole warpgroup calls it together, for one stage after the other; the map and the work are
-    /// those of [`lend`].
+    /// The whole warpgroup calls it together, for one stage after the other; the map and the work
+    /// are those of [`lend`].
     #[inline(always)]
     pub unsafe fn stage<C: Consumer, const STAGE: u32, const N: usize>(
         &mut self,

@@ -34,7 +34,8 @@ pub trait Rooms {
     const SCALED_SHARED_BYTES: u32 = Self::SCALES + Self::STAGES * SCALE_BYTES;
 }
 
-/// Where stages bring no scales: boxes for half of a tile, since the halves leave one after the other.
+/// Where stages bring no scales: boxes for half of a tile, since the halves leave one after the
+/// other.
 pub struct DeepRing;
 
 impl Rooms for DeepRing {
@@ -111,8 +112,8 @@ impl<R: Rooms> Ring<R> {
     /// The whole warp calls it together, where a task begins.
     #[inline(always)]
     pub unsafe fn next_task(&self) -> Task {
-        // SAFETY: the stage is full when the task has been written. The lane that reads the task is the
-        // one that gives the stage back.
+        // SAFETY: the stage is full when the task has been written. The lane that reads the task is
+        // the one that gives the stage back.
         unsafe {
             self.full().wait(self.parity);
             Task::read_for_warp(self.task())
@@ -131,8 +132,8 @@ impl<R: Rooms> Ring<R> {
         Barrier { address: self.full().address + R::STAGES * Barrier::BYTES }
     }
 
-    /// The barrier that says that all have finished with the stage, and the parity to wait for; or those of
-    /// the stage `behind` it, with which they finish later.
+    /// The barrier that says that all have finished with the stage, and the parity to wait for; or
+    /// those of the stage `behind` it, with which they finish later.
     #[inline(always)]
     pub fn free(&self, behind: bool) -> (Barrier, u32) {
         let mut stage = Self { ..*self };

@@ -43,9 +43,9 @@ pub struct Copies {
 /// [`Schedule::HELD_BACK_FROM`] of tokens multiplied by weights of 16 bits, by measurement
 /// (`docs/performance.md`).
 ///
-/// Blocks that multiply the same weights go through the reduction together; the farther a ring lets them
-/// drift apart, the more goes through L2 and from memory, which costs power, and so clocks. Short products
-/// need all that is ahead.
+/// Blocks that multiply the same weights go through the reduction together; the farther a ring lets
+/// them drift apart, the more goes through L2 and from memory, which costs power, and so clocks.
+/// Short products need all that is ahead.
 const LONG: u32 = 48;
 
 /// How the operands of a pass lie, in memory and in a stage.
@@ -58,15 +58,15 @@ pub trait Schedule: Product {
     const RAGGED_REDUCTION: bool;
     /// Whether the rows of groups are padded in memory, to multiples of a stage and with zeros.
     const PADDED: bool = false;
-    /// What is known of the output. Whether there is a bias is asked in gradients, too: these kernels
-    /// have been measured with the code for it, and not without.
+    /// What is known of the output. Whether there is a bias is asked in gradients, too: these
+    /// kernels have been measured with the code for it, and not without.
     const KNOWN: Known = Known { bias: true, ..Self::OUTPUT };
     /// Whether the right operand always has one map, never one for each group.
     const ONE_MAP: bool = false;
     /// Reduction indices of a stage.
     const DEPTH: u32 = DEPTH;
-    /// Stages from which on the copies of a product hold back: they leave a stage of the ring free, where
-    /// others are ahead as far as the ring is deep.
+    /// Stages from which on the copies of a product hold back: they leave a stage of the ring free,
+    /// where others are ahead as far as the ring is deep.
     const HELD_BACK_FROM: Option<u32> = None;
     /// Bytes that the copies of a stage bring.
     const STAGE_BYTES: u32 = STAGE_BYTES;

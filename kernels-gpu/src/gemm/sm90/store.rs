@@ -1,9 +1,9 @@
 //! From the registers of a finished tile to memory: which sums of a thread belong to which rows and
 //! columns. What happens to each is the epilogue's.
 //!
-//! Registers have no index at run time. Plain outputs of 16 bits are put into boxes in straight code;
-//! for all others a loop stores the first chunk of sums and moves the others up. That is one copy of
-//! the code, for some hundred moves in all.
+//! Registers have no index at run time. Plain outputs of 16 bits are put into boxes in straight
+//! code; for all others a loop stores the first chunk of sums and moves the others up. That is one
+//! copy of the code, for some hundred moves in all.
 
 use ptx_std::sync::warp_barrier;
 
@@ -25,22 +25,22 @@ pub unsafe fn rows(epilogue: &Epilogue, first_row: u32, live_rows: u32, lane: u3
     unsafe { [epilogue.row(row, live_rows), epilogue.row(row + 8, live_rows)] }
 }
 
-/// Columns from a tile's third box to its fourth, where a thread has `sums` sums: the fourth ends with
-/// the tile, so in one of 240 columns both have the 16 between them, with the same numbers.
+/// Columns from a tile's third box to its fourth, where a thread has `sums` sums: the fourth ends
+/// with the tile, so in one of 240 columns both have the 16 between them, with the same numbers.
 #[inline(always)]
 pub const fn right_step(sums: usize) -> u32 {
     2 * sums as u32 - 3 * BOX_COLUMNS
 }
 
 /// Stores a warpgroup's 64 rows of sums of a plain output that [`has_short_road`], from `row` and
-/// `column` on: the left half now; the right half is returned, if copies store it, [`right_step`] between
-/// its boxes. Copies store rows that the group has all.
+/// `column` on: the left half now; the right half is returned, if copies store it, [`right_step`]
+/// between its boxes. Copies store rows that the group has all.
 ///
 /// # Safety
 ///
 /// The whole warp calls it together; the elements belong to its lanes as the fragment layout of
-/// wgmma says, as far as they are inside the output; `upper` and `lower` are the lane's rows. Nothing
-/// is late.
+/// wgmma says, as far as they are inside the output; `upper` and `lower` are the lane's rows.
+/// Nothing is late.
 #[inline(always)]
 pub unsafe fn store_plain<E: MatrixElement, const SUMS: usize>(
     boxes: Boxes,
@@ -77,8 +77,8 @@ pub unsafe fn store_plain<E: MatrixElement, const SUMS: usize>(
     }
 }
 
-/// Stores 128 × 128 sums, 64 rows of them in each half of `sums`, from row `row` and column `column`
-/// on.
+/// Stores 128 × 128 sums, 64 rows of them in each half of `sums`, from row `row` and column
+/// `column` on.
 ///
 /// # Safety
 ///

@@ -2,13 +2,13 @@
 //!
 //! Of tiles that take equally long every block has its turn: tile `block`, `block + blocks`, and so
 //! on. The last two rounds go to whoever is done, one tile after the other, since blocks are not
-//! equally fast, and of the last round only some get one. Gradients of weights take as long as their
-//! group has tokens, so all of them but each block's first go that way.
+//! equally fast, and of the last round only some get one. Gradients of weights take as long as
+//! their group has tokens, so all of them but each block's first go that way.
 //!
 //! To claim a tile is to count it in the group table. The answer takes about as long as a stage is
-//! multiplied, so it is asked for some stages before it is needed: not at the beginning of a tile, or
-//! a block would hold on to a tile while others have nothing to do. Turns ask nobody, which is 2 %
-//! faster where tiles are short (docs/performance.md).
+//! multiplied, so it is asked for some stages before it is needed: not at the beginning of a tile,
+//! or a block would hold on to a tile while others have nothing to do. Turns ask nobody, which is 2
+//! % faster where tiles are short (docs/performance.md).
 
 use core::marker::PhantomData;
 
@@ -82,8 +82,8 @@ impl<S: Schedule> Turns<S> {
 }
 
 impl Next {
-    /// Asks for the tile if it must be claimed, `stage` of `stages` being the one that is copied next;
-    /// where there are none, `stage` is 0. It is one stage of every tile that asks.
+    /// Asks for the tile if it must be claimed, `stage` of `stages` being the one that is copied
+    /// next; where there are none, `stage` is 0. It is one stage of every tile that asks.
     ///
     /// # Safety
     ///

@@ -1,17 +1,18 @@
-//! `align`: one scale for all blocks of a line, so that a product along it need not ask which block it
-//! is in.
+//! `align`: one scale for all blocks of a line, so that a product along it need not ask which block
+//! it is in.
 //!
-//! A transposed copy of tokens has a scale for each 128 tokens of a column, a *line*. Tensor cores know
-//! no scales, so sums would have to be multiplied by a number for each line and block. Scales that are
-//! powers of two differ by a shift of the codes: here the blocks of a line get the largest of its group's
-//! scales. Codes that are smaller than 2⁻⁶ afterwards lose bits; a block that would lose more than
-//! [`ALIGN_LEAST`] allows keeps its codes and gets a factor.
+//! A transposed copy of tokens has a scale for each 128 tokens of a column, a *line*. Tensor cores
+//! know no scales, so sums would have to be multiplied by a number for each line and block. Scales
+//! that are powers of two differ by a shift of the codes: here the blocks of a line get the largest
+//! of its group's scales. Codes that are smaller than 2⁻⁶ afterwards lose bits; a block that would
+//! lose more than [`ALIGN_LEAST`] allows keeps its codes and gets a factor.
 //!
-//! A block of threads takes 128 lines and a window of 1024 padded tokens, in which there may be more than
-//! one group:
+//! A block of threads takes 128 lines and a window of 1024 padded tokens, in which there may be
+//! more than one group:
 //!
 //! ```text
-//! scales of the groups in the window, 128 lines × 2 halves of their blocks ─▶ the largest of each half
+//! scales of the groups in the window, 128 lines × 2 halves of their blocks
+//! ─▶ the largest of each half
 //! ─▶ quotients of the scales of the window's blocks and their lines'
 //! ─▶ codes, 64 threads × 16 bytes of a line at a time ─▶ factors ─▶ blocks without any
 //! ```
@@ -36,8 +37,8 @@ use crate::table::Table;
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
-/// Dynamic shared memory: what has been seen of each line, the quotients of scales, what is left of them,
-/// and votes.
+/// Dynamic shared memory: what has been seen of each line, the quotients of scales, what is left of
+/// them, and votes.
 pub const SHARED_BYTES: u32 = VOTES + 4 * BLOCKS * VOTERS;
 
 /// Lines of a block of threads.
@@ -77,9 +78,9 @@ const _: () = assert!(LINES.is_multiple_of(THREADS / ACROSS * AT_ONCE));
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, [`AlignArgs::grid`] of
-/// them; the addresses in `args` are valid for what its fields describe; those of codes and their pitch
-/// are multiples of 128.
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory,
+/// [`AlignArgs::grid`] of them; the addresses in `args` are valid for what its fields describe;
+/// those of codes and their pitch are multiples of 128.
 #[inline(always)]
 pub unsafe fn run(args: &AlignArgs, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above; all threads of a block leave here or none.
@@ -126,8 +127,9 @@ struct Window {
 impl Window {
     /// Where it stands what a thread has seen of the window's group number `slot`.
     ///
-    /// The slot is opaque, so that no address moves on from slot to slot. Of one that does, ptxas of CUDA
-    /// 13.0, which is in drivers of branch 580, takes other addresses after it has moved (docs/kernels.md).
+    /// The slot is opaque, so that no address moves on from slot to slot. Of one that does, ptxas
+    /// of CUDA 13.0, which is in drivers of branch 580, takes other addresses after it has moved
+    /// (docs/kernels.md).
     #[inline(always)]
     fn seen(&self, half: u32, slot: u32, line: u32) -> u32 {
         self.shared + 4 * ((half * BLOCKS + opaque(slot)) * LINES + line)
@@ -202,8 +204,8 @@ unsafe fn block_of(table: &Table, group: u32) -> u32 {
     (unsafe { table.padded_offset(group) }) as u32 / ROW_BLOCK
 }
 
-/// The scales that a thread has seen of a line: the bits of the largest that is a power of two, but for
-/// 1, and in the lowest bits of these, which are zeros, whether there are others.
+/// The scales that a thread has seen of a line: the bits of the largest that is a power of two, but
+/// for 1, and in the lowest bits of these, which are zeros, whether there are others.
 #[derive(Clone, Copy)]
 struct Seen(u32);
 
@@ -276,8 +278,8 @@ unsafe fn look(args: &AlignArgs, window: &Window, mut spans: Spans) {
     }
 }
 
-/// Says by how much the scales of this thread's blocks, every second one of the window's, are below those
-/// of their lines.
+/// Says by how much the scales of this thread's blocks, every second one of the window's, are below
+/// those of their lines.
 #[inline(always)]
 unsafe fn compare(args: &AlignArgs, window: &Window, mut spans: Spans) {
     let (line, half) = (thread_index() % LINES, thread_index() / LINES);
@@ -329,7 +331,8 @@ unsafe fn are_zeros(args: &AlignArgs, column: u32, [start, end]: [u32; 2]) -> bo
                 while byte < ROW_BLOCK {
                     let words = load_constant_u32x4(codes + u64::from(byte));
                     any |= (words[0] | words[1] | words[2] | words[3]) & 0x7f7f_7f7f;
-                    // One after the other: they are rare, and registers hold codes that are on their way.
+                    // One after the other: they are rare, and registers hold codes that are on
+                    // their way.
                     byte = opaque(byte + CHUNK);
                 }
             }
@@ -383,8 +386,8 @@ impl Part {
     unsafe fn align(&self, args: &AlignArgs, window: &Window, codes: [[u32; 4]; AT_ONCE as usize]) {
         each4(|i| {
             let (line, place, exists) = self.lines[i];
-            // SAFETY: what exists is stored, by this thread alone; the lanes of a block of a line decide
-            // alike, and one of them says so.
+            // SAFETY: what exists is stored, by this thread alone; the lanes of a block of a line
+            // decide alike, and one of them says so.
             unsafe {
                 let quotient =
                     if exists { load_shared_f32(window.quotient(self.block, line)) } else { 1.0 };
@@ -420,7 +423,8 @@ unsafe fn align(args: &AlignArgs, window: &Window, first: [[u32; 4]; AT_ONCE as 
     }
 }
 
-/// The largest magnitude of a block's codes, of which each of eight lanes has 16. NaNs do not count.
+/// The largest magnitude of a block's codes, of which each of eight lanes has 16. NaNs do not
+/// count.
 #[inline(always)]
 unsafe fn largest_of_block(codes: [u32; 4]) -> f32 {
     let [[a, b], [c, d], [e, f], [g, h]] = codes.map(e4m3x4_to_f16x4);

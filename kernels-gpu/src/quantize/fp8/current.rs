@@ -1,9 +1,11 @@
-//! Current scaling that reads its source once: a scale for each group, from the group's own magnitudes.
+//! Current scaling that reads its source once: a scale for each group, from the group's own
+//! magnitudes.
 //!
-//! No element can be quantized before all of its group have been seen. So a block has a ring of tiles in
-//! shared memory: they are measured when they land, and quantized when their group is known. Of a group
-//! that has more tiles than all blocks hold, the first ones are only measured; the blocks read them again
-//! behind the ones that they hold, the last first, since L2 still has those.
+//! No element can be quantized before all of its group have been seen. So a block has a ring of
+//! tiles in shared memory: they are measured when they land, and quantized when their group is
+//! known. Of a group that has more tiles than all blocks hold, the first ones are only measured;
+//! the blocks read them again behind the ones that they hold, the last first, since L2 still has
+//! those.
 //!
 //! ```text
 //!                one warp                            eight warps
@@ -11,15 +13,17 @@
 //!                                 └───────▶ the group is known ─▶ quantize ─▶ free
 //! ```
 //!
-//! Blocks tell each other what they have found in scratch memory ([`Progress`]): a number that counts
-//! the tiles that are claimed, and of each group the largest magnitude and how many tiles it is of.
+//! Blocks tell each other what they have found in scratch memory ([`Progress`]): a number that
+//! counts the tiles that are claimed, and of each group the largest magnitude and how many tiles it
+//! is of.
 //!
 //! # Why nobody waits forever
 //!
 //! A tile is claimed when there is room for it, and measured as soon as it lands, whatever else its
-//! block waits for. So every tile that has been claimed is measured soon. If all that a block holds waits
-//! for groups of which tiles have not been claimed, its first warp claims and measures them without
-//! keeping them. So it does not matter how many blocks run at a time, or in which order they begin.
+//! block waits for. So every tile that has been claimed is measured soon. If all that a block holds
+//! waits for groups of which tiles have not been claimed, its first warp claims and measures them
+//! without keeping them. So it does not matter how many blocks run at a time, or in which order
+//! they begin.
 
 use ptx_std::hint::opaque;
 use ptx_std::mbarrier::Barrier;
@@ -117,13 +121,13 @@ pub trait Copies<S: Source> {
     /// The largest magnitude of what a thread has taken.
     fn amax(words: &Self::Words) -> f32;
 
-    /// Quantizes and stores a tile. The threads `meet` at a barrier; `free` says that a warp uses the
-    /// tile and what is known of it no more.
+    /// Quantizes and stores a tile. The threads `meet` at a barrier; `free` says that a warp uses
+    /// the tile and what is known of it no more.
     ///
     /// # Safety
     ///
-    /// As [`Copies::take`]; all threads call it; the addresses in `args` are valid for what its fields
-    /// describe.
+    /// As [`Copies::take`]; all threads call it; the addresses in `args` are valid for what its
+    /// fields describe.
     unsafe fn store(args: &QuantizeArgs, at: At, scale: f32, meet: impl Fn(), free: impl Fn());
 }
 
@@ -380,7 +384,8 @@ impl Copying<'_> {
 /// The warps that measure and quantize.
 #[inline(always)]
 unsafe fn quantize<S: Source, C: Copies<S>>(args: &QuantizeArgs, ring: Ring) {
-    // SAFETY: handed to the caller. All threads follow the same orders, so they meet at the barriers.
+    // SAFETY: handed to the caller. All threads follow the same orders, so they meet at the
+    // barriers.
     unsafe {
         let meet = || named_barrier::<1, { super::THREADS }>();
         let mut director = Director::new(args, ring);
@@ -512,7 +517,8 @@ impl<'a> Director<'a> {
         None
     }
 
-    /// Whether all magnitudes of a group are known, which has so many tiles; if so, so is its scale.
+    /// Whether all magnitudes of a group are known, which has so many tiles; if so, so is its
+    /// scale.
     #[inline(always)]
     unsafe fn knows(&mut self, group: u32, tiles: u32) -> bool {
         if group == self.known {
@@ -591,8 +597,8 @@ fn earlier(args: &QuantizeArgs, tile: u32) -> u64 {
     args.progress + layout.earlier as u64 + 4 * u64::from(tile)
 }
 
-/// What the first lane answers, for the whole warp, which then knows what that lane has learned: asked one
-/// by one, lanes could part.
+/// What the first lane answers, for the whole warp, which then knows what that lane has learned:
+/// asked one by one, lanes could part.
 #[inline(always)]
 unsafe fn by_first_lane(ask: impl Fn() -> bool) -> bool {
     let mut answer = 0;

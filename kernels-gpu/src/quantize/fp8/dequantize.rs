@@ -1,8 +1,8 @@
 //! `dequantize`: a copy of FP8 back to BF16, FP16 or FP32.
 //!
 //! A block takes tiles of 128 × 128, a thread four rows at a time, and of each so many codes that
-//! their values are 16 bytes: 8, or 4 for FP32. So a warp stores whole lines of 128 bytes at once, and
-//! all that it needs of its rows is on the way before it stores the first.
+//! their values are 16 bytes: 8, or 4 for FP32. So a warp stores whole lines of 128 bytes at once,
+//! and all that it needs of its rows is on the way before it stores the first.
 //!
 //! A transposed copy goes through shared memory, where the rows of a feature lie in chunks of 16
 //! bytes. The features of a thread have theirs in other places than those of the next, chunk `i` of

@@ -2,8 +2,8 @@
 //!
 //! *Current* scaling runs it between `amax_tiles` and `quantize_tensor`. *Delayed* scaling runs it
 //! after `quantize_tensor`, to note the magnitudes that it has left in the history, and the scales
-//! that it used and their inverses in the result. [`update_scales`](super::update_scales) makes the next
-//! scales of what was noted; before that, ranks may reduce it.
+//! that it used and their inverses in the result. [`update_scales`](super::update_scales) makes the
+//! next scales of what was noted; before that, ranks may reduce it.
 
 use ptx_std::memory::{
     load_constant_f32, load_constant_u32, load_f32, load_shared_u32, shared_base, store_f32,
@@ -27,8 +27,8 @@ const WARPS: u32 = THREADS / WARP;
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, one for each group;
-/// the addresses in `args` are valid for what its fields describe.
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, one for each
+/// group; the addresses in `args` are valid for what its fields describe.
 #[inline(always)]
 pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above; all threads of the block stay together.

@@ -41,13 +41,13 @@ impl Job {
     /// Bytes in shared memory.
     pub const BYTES: u32 = 64;
 
-    /// That of the tile at a place. Writes the zeros that pad lines of scales, too, if the tile is the
-    /// last of a line.
+    /// That of the tile at a place. Writes the zeros that pad lines of scales, too, if the tile is
+    /// the last of a line.
     ///
     /// # Safety
     ///
-    /// All lanes of one warp call it, with the same index; the addresses in `args` are valid for what
-    /// its fields describe.
+    /// All lanes of one warp call it, with the same index; the addresses in `args` are valid for
+    /// what its fields describe.
     #[inline(always)]
     pub unsafe fn locate(args: &QuantizeArgs, index: u32, blocks: Blocks, bytes: u32) -> Self {
         // SAFETY: handed to the caller.
@@ -114,7 +114,8 @@ impl Job {
     ///
     /// # Safety
     ///
-    /// All lanes of the warp call it; the [`Job::BYTES`] at `address` are its own, and aligned to 16.
+    /// All lanes of the warp call it; the [`Job::BYTES`] at `address` are its own, and aligned to
+    /// 16.
     #[inline(always)]
     pub unsafe fn leave(&self, address: u32) {
         let halves = |value: u64| [value as u32, (value >> 32) as u32];
@@ -131,7 +132,8 @@ impl Job {
                 let rest = [self.rows, self.columns, self.padded_rows, self.scale.to_bits()];
                 store_shared_u32x4(address + 48, rest);
             }
-            // Else what the other lanes do next would be compiled apart from what the first one does.
+            // Else what the other lanes do next would be compiled apart from what the first one
+            // does.
             warp_barrier();
         }
     }

@@ -1,14 +1,14 @@
 //! A rowwise copy alone, of 16-bit elements: a block takes one tile, straight into registers.
 //!
-//! A warp takes 16 rows of 128 columns, 4 KiB. With 24 warps on a multiprocessor 96 KiB are on their
-//! way, if the L1 cache has lines for them: it shares its memory with shared memory, of which a block
-//! wants hardly any. As many blocks as tiles leave the hardware to fill whatever multiprocessor has
-//! room; blocks that walk leave some multiprocessors, farther from memory, with work when others have
-//! none.
+//! A warp takes 16 rows of 128 columns, 4 KiB. With 24 warps on a multiprocessor 96 KiB are on
+//! their way, if the L1 cache has lines for them: it shares its memory with shared memory, of which
+//! a block wants hardly any. As many blocks as tiles leave the hardware to fill whatever
+//! multiprocessor has room; blocks that walk leave some multiprocessors, farther from memory, with
+//! work when others have none.
 //!
-//! The tokens of all groups lie one after another and a vector belongs to one row, so with a scale per
-//! vector the groups of tokens do not matter. A block then takes 8 parts of 16 × 128 from left to
-//! right, and needs to look nothing up but the number of rows.
+//! The tokens of all groups lie one after another and a vector belongs to one row, so with a scale
+//! per vector the groups of tokens do not matter. A block then takes 8 parts of 16 × 128 from left
+//! to right, and needs to look nothing up but the number of rows.
 
 use ptx_std::memory::{
     load_constant_u32x4_if, load_shared_u32x4, shared_base, store_f32, store_shared_f32,

@@ -8,16 +8,16 @@
 //! | FP32 | any | `quantize_tensor`, `quantize_vector`, `quantize_square` | in shared memory |
 //! | any | none | `amax_tiles` | in registers |
 //!
-//! Beside them there are [`group_scales`], [`update_scales`], [`dequantize`], and [`align`], which prepares
-//! a columnwise copy for wgrad. The source is read once for both copies, and once more for the magnitudes
-//! of large groups (`amax_tiles`).
-//! Rows and columns that do not exist are zeros; zeros change no maximum and no sum, and they are what
-//! the padding of the transposed copy holds.
+//! Beside them there are [`group_scales`], [`update_scales`], [`dequantize`], and [`align`], which
+//! prepares a columnwise copy for wgrad. The source is read once for both copies, and once more for
+//! the magnitudes of large groups (`amax_tiles`).
+//! Rows and columns that do not exist are zeros; zeros change no maximum and no sum, and they are
+//! what the padding of the transposed copy holds.
 //!
-//! As many blocks as tiles leave the hardware to fill whatever multiprocessor has room. Blocks that walk,
-//! with the next tile on its way while one is worked on, were slower: some multiprocessors, farther from
-//! memory, had work when others had none. One warp finds the tile for all ([`job`]); that was a third of
-//! the instructions when every thread did it.
+//! As many blocks as tiles leave the hardware to fill whatever multiprocessor has room. Blocks that
+//! walk, with the next tile on its way while one is worked on, were slower: some multiprocessors,
+//! farther from memory, had work when others had none. One warp finds the tile for all ([`job`]);
+//! that was a third of the instructions when every thread did it.
 //!
 //! # FP32 in shared memory
 //!
@@ -28,9 +28,10 @@
 //!                                                  column; sums for dbias
 //! ```
 //!
-//! A tile is 64 KiB, and 3 blocks of a multiprocessor have 192 KiB on their way at most. A load comes back
-//! after about 1 µs under load, in which a multiprocessor's share of memory's 4.2 TB/s is 32 KiB. Shared
-//! memory makes up to 15 passes of 128 bytes for 128 elements, and none twice because of bank conflicts.
+//! A tile is 64 KiB, and 3 blocks of a multiprocessor have 192 KiB on their way at most. A load
+//! comes back after about 1 µs under load, in which a multiprocessor's share of memory's 4.2 TB/s
+//! is 32 KiB. Shared memory makes up to 15 passes of 128 bytes for 128 elements, and none twice
+//! because of bank conflicts.
 
 pub mod align;
 mod columns;
@@ -106,9 +107,9 @@ impl Sharing for OfSquare {
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`ROOM`] bytes of dynamic shared memory, at least one for each
-/// tile; the addresses in `args` are valid for what its fields describe; the source's, its columns and
-/// the data's are multiples of 16.
+/// Blocks of [`THREADS`] threads with [`ROOM`] bytes of dynamic shared memory, at least one for
+/// each tile; the addresses in `args` are valid for what its fields describe; the source's, its
+/// columns and the data's are multiples of 16.
 #[inline(always)]
 pub unsafe fn amax_tiles(args: &QuantizeArgs, _args_address: u64) {
     const BF16: u32 = ElementType::Bf16 as u32;
@@ -161,9 +162,9 @@ pub unsafe fn quantize_square(args: &QuantizeArgs, _args_address: u64) {
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`lines::SHARED_BYTES`] of dynamic shared memory, at least one
-/// for each tile; the addresses in `args` are valid for what its fields describe; the source's, its
-/// columns and the data's are multiples of 16.
+/// Blocks of [`THREADS`] threads with [`lines::SHARED_BYTES`] of dynamic shared memory, at least
+/// one for each tile; the addresses in `args` are valid for what its fields describe; the source's,
+/// its columns and the data's are multiples of 16.
 #[inline(always)]
 pub unsafe fn quantize_tensor_rows(args: &QuantizeArgs, _args_address: u64) {
     // SAFETY: handed to the launcher.
@@ -230,9 +231,9 @@ pub unsafe fn quantize_square_columns(args: &QuantizeArgs, _args_address: u64) {
 ///
 /// # Safety
 ///
-/// Blocks of [`current::THREADS`] threads with [`lines::CURRENT_SHARED_BYTES`] of dynamic shared memory;
-/// the addresses in `args` are valid for what its fields describe, and the progress has been cleared;
-/// the source's address, its columns and the data's address are multiples of 16.
+/// Blocks of [`current::THREADS`] threads with [`lines::CURRENT_SHARED_BYTES`] of dynamic shared
+/// memory; the addresses in `args` are valid for what its fields describe, and the progress has
+/// been cleared; the source's address, its columns and the data's address are multiples of 16.
 #[inline(always)]
 pub unsafe fn quantize_current_rows(args: &QuantizeArgs, _args_address: u64) {
     // SAFETY: handed to the launcher.
@@ -307,8 +308,8 @@ unsafe fn measure<S: Source>(args: &QuantizeArgs) {
     }
 }
 
-/// Where the [`Job`] of this block lies now, if there is one; behind it there is room for a maximum per
-/// warp.
+/// Where the [`Job`] of this block lies now, if there is one; behind it there is room for a maximum
+/// per warp.
 #[inline(always)]
 unsafe fn find<S: Source, B: Sharing>(args: &QuantizeArgs) -> Option<u32> {
     // SAFETY: handed to the caller.
@@ -323,8 +324,8 @@ unsafe fn find<S: Source, B: Sharing>(args: &QuantizeArgs) -> Option<u32> {
     }
 }
 
-/// Number of this block's tile, if there is one. Where magnitudes of the whole group were read before
-/// (current scaling), the tiles that were read last come first: they are still in L2.
+/// Number of this block's tile, if there is one. Where magnitudes of the whole group were read
+/// before (current scaling), the tiles that were read last come first: they are still in L2.
 #[inline(always)]
 unsafe fn tile_index<B: Sharing>(args: &QuantizeArgs) -> Option<u32> {
     let index = block_index();
@@ -357,8 +358,8 @@ unsafe fn largest(slots: u32) -> f32 {
     amax
 }
 
-/// Makes what is wanted of a tile in shared memory, whose largest magnitude is `amax` and whose [`Job`]
-/// lies at `job`.
+/// Makes what is wanted of a tile in shared memory, whose largest magnitude is `amax` and whose
+/// [`Job`] lies at `job`.
 #[inline(always)]
 unsafe fn quantize<S: Source, B: Sharing>(
     args: &QuantizeArgs,

@@ -67,7 +67,8 @@ impl Format {
         if self.is_e5m2 { E5M2_MAX } else { E4M3_MAX }
     }
 
-    /// Scales and rounds 16 numbers: to nearest, ties to even; infinities become the largest number.
+    /// Scales and rounds 16 numbers: to nearest, ties to even; infinities become the largest
+    /// number.
     #[inline(always)]
     pub fn encode(self, quads: [[f32; 4]; 4], scale: f32) -> [u32; 4] {
         self.round(quads.map(|quad| quad.map(|value| value * scale)))

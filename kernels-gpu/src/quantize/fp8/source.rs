@@ -7,9 +7,9 @@ use super::stage::WIDTH;
 
 /// An element type of a source.
 ///
-/// The largest magnitude of many elements is found in their own type, and two at a time where they have
-/// 16 bits: a word then holds the larger of both halves, with any signs. NaNs do not count: of a number
-/// and a NaN the number is larger.
+/// The largest magnitude of many elements is found in their own type, and two at a time where they
+/// have 16 bits: a word then holds the larger of both halves, with any signs. NaNs do not count: of
+/// a number and a NaN the number is larger.
 pub trait Source {
     /// Bytes of an element.
     const BYTES: u32;

@@ -12,8 +12,8 @@
 //!
 //! It is read in two ways. *Along the rows* eight lanes read a row, 16 elements each. *Along the
 //! columns* eight lanes read a word, one or two columns, of 16 rows each. The gap behind every 16
-//! rows moves these eight to different banks: lane (strip, word) reads bank `4 · strip + word`, so the
-//! 32 lanes of a warp read 32 banks, and no transposed copy is made in shared memory.
+//! rows moves these eight to different banks: lane (strip, word) reads bank `4 · strip + word`, so
+//! the 32 lanes of a warp read 32 banks, and no transposed copy is made in shared memory.
 
 use ptx_std::hint::opaque;
 use ptx_std::memory::{copy_async_16, load_constant_u32x4_if, load_shared_u32, load_shared_u32x4};
@@ -66,8 +66,8 @@ impl Stage {
         rows * S::ROW_BYTES + rows / STRIP * GAP
     }
 
-    /// Starts the copies of this thread's chunks. What lies past the last row or column becomes zero
-    /// and is not read.
+    /// Starts the copies of this thread's chunks. What lies past the last row or column becomes
+    /// zero and is not read.
     ///
     /// # Safety
     ///
@@ -165,7 +165,8 @@ impl Stage {
     }
 }
 
-/// The largest magnitude of the chunks of a tile that this thread would copy, straight from the source.
+/// The largest magnitude of the chunks of a tile that this thread would copy, straight from the
+/// source.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! A columnwise copy, alone or beside a rowwise one, or sums of columns, of 16-bit elements: a block
-//! takes one tile, straight into registers.
+//! A columnwise copy, alone or beside a rowwise one, or sums of columns, of 16-bit elements: a
+//! block takes one tile, straight into registers.
 //!
 //! ```text
 //!  a lane:   16 rows × 4 columns, 8 bytes of each row
@@ -8,13 +8,13 @@
 //! ```
 //!
 //! A lane's 16 rows of a column are 16 bytes of the transposed copy, so no element is moved between
-//! lanes. Each of the 256 threads makes one scale per vector, of a column or a row. Bytes of rows are
-//! stored from registers, 64 of a row by 16 lanes. Bytes of columns pass shared memory, so that 8 lanes
-//! store the whole 128 of a column: turned by the columns' place, so that neither way has two lanes at
-//! one bank.
+//! lanes. Each of the 256 threads makes one scale per vector, of a column or a row. Bytes of rows
+//! are stored from registers, 64 of a row by 16 lanes. Bytes of columns pass shared memory, so that
+//! 8 lanes store the whole 128 of a column: turned by the columns' place, so that neither way has
+//! two lanes at one bank.
 //!
-//! Loads into registers pass the L1 cache, which has what shared memory leaves: 4 blocks have 128 KiB on
-//! their way, and leave it 156 KiB.
+//! Loads into registers pass the L1 cache, which has what shared memory leaves: 4 blocks have 128
+//! KiB on their way, and leave it 156 KiB.
 
 use ptx_std::convert_small::permute_bytes;
 use ptx_std::hint::opaque;
@@ -238,8 +238,8 @@ unsafe fn quantize<S: Source, B: Sharing>(args: &QuantizeArgs) {
             }
         }
 
-        // Asked anew: what is known of a thread before the barrier above would have the compiler write
-        // that barrier twice, once for each half of the block.
+        // Asked anew: what is known of a thread before the barrier above would have the compiler
+        // write that barrier twice, once for each half of the block.
         let [rowwise, columnwise] =
             [rowwise, columnwise].map(|wanted| opaque(u32::from(wanted)) != 0);
         let four = |slots: u32, first: u32| {
@@ -533,8 +533,8 @@ fn of_rows(f: impl Fn(usize) -> [u32; 2]) -> Words {
     [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
 }
 
-/// The same words, of which the compiler knows nothing: else it would keep the numbers that were made
-/// of them, which take twice the registers, for the next to use them.
+/// The same words, of which the compiler knows nothing: else it would keep the numbers that were
+/// made of them, which take twice the registers, for the next to use them.
 #[inline(always)]
 fn anew(words: &Words) -> Words {
     of_rows(|i| words[i].map(opaque))

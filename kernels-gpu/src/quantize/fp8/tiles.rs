@@ -1,8 +1,8 @@
 //! The tiles of a source, 128 × 128 elements each, and where they lie.
 //!
-//! The tiles of a group are numbered along its rows of tiles: what all multiprocessors work on at a time
-//! is a few such rows. Bands of 4, 16 or 64 rows, column by column, were as fast or slower for either
-//! copy.
+//! The tiles of a group are numbered along its rows of tiles: what all multiprocessors work on at a
+//! time is a few such rows. Bands of 4, 16 or 64 rows, column by column, were as fast or slower for
+//! either copy.
 
 use super::stage::{HEIGHT, WIDTH};
 use crate::abi::quantize::QuantizeArgs;

@@ -1,5 +1,5 @@
-//! `update_scales`: ends a step of delayed scaling, of several tensors at once: from histories of the
-//! largest magnitudes to the scales of the next step.
+//! `update_scales`: ends a step of delayed scaling, of several tensors at once: from histories of
+//! the largest magnitudes to the scales of the next step.
 
 use core::mem::offset_of;
 
@@ -29,9 +29,9 @@ const AHEAD: u32 = 8;
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, in as many lines as there
-/// are histories; the addresses in `args` are valid for what its fields describe, and `args_address` is
-/// the address of `args`.
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, in as many lines
+/// as there are histories; the addresses in `args` are valid for what its fields describe, and
+/// `args_address` is the address of `args`.
 #[inline(always)]
 pub unsafe fn run(args: &UpdateScalesArgs, args_address: u64) {
     // SAFETY: the launcher keeps the contract above; all threads of the block stay together.
@@ -83,9 +83,9 @@ fn power_of_two(exponent: i32) -> f32 {
     })
 }
 
-/// The magnitude of the group's history that decides, in the block's first threads. The history moves on
-/// by one: entry 0 comes last, and becomes zero. A thread whose group does not exist reads that of the last
-/// one.
+/// The magnitude of the group's history that decides, in the block's first threads. The history
+/// moves on by one: entry 0 comes last, and becomes zero. A thread whose group does not exist reads
+/// that of the last one.
 #[inline(always)]
 unsafe fn advance(history: &History, group: u32) -> f32 {
     let &History { groups, len, .. } = history;
@@ -122,8 +122,8 @@ unsafe fn advance(history: &History, group: u32) -> f32 {
     }
 }
 
-/// The largest value of the threads whose numbers differ by multiples of [`HISTORY_GROUPS`], in the first
-/// threads of the block.
+/// The largest value of the threads whose numbers differ by multiples of [`HISTORY_GROUPS`], in the
+/// first threads of the block.
 #[inline(always)]
 unsafe fn column_max(value: f32) -> f32 {
     // SAFETY: the whole block calls it together, once.

@@ -44,8 +44,9 @@ const _: () = assert!(TILE_THREADS / ACROSS * NVFP4_BLOCK == ROWS);
 ///
 /// # Safety
 ///
-/// Blocks of [`TILE_THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, as many as tiles or
-/// more; the addresses in `args` are valid for what its fields describe; columns are a multiple of 16.
+/// Blocks of [`TILE_THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, as many as
+/// tiles or more; the addresses in `args` are valid for what its fields describe; columns are a
+/// multiple of 16.
 #[inline(always)]
 pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above; all threads of a block take the same tile,
@@ -70,8 +71,8 @@ pub unsafe fn tile_amax<S: Source>(args: &Nvfp4TileAmaxArgs, _args_address: u64)
             let pitch = S::BYTES * u64::from(columns);
             let chunks = array16(|i| S::load((i as u32) < live, address + pitch * i as u64));
 
-            // Measure them. What is wanted is asked anew where it is stored: else the compiler would write all
-            // from here on, barriers included, for each answer.
+            // Measure them. What is wanted is asked anew where it is stored: else the compiler
+            // would write all from here on, barriers included, for each answer.
             let wants = |partial| opaque_u64(partial) != 0;
             let mut plain = 0.0;
             if wants(args.plain) {
@@ -106,8 +107,8 @@ fn round_to_bf16(value: f32) -> f32 {
     bf16x2_to_f32(f32_to_bf16x2(value, value))[0]
 }
 
-/// The largest of each number over the block, in every thread; at least 0. At most once in a block: nothing
-/// keeps a second call from overwriting what slow warps have yet to read.
+/// The largest of each number over the block, in every thread; at least 0. At most once in a block:
+/// nothing keeps a second call from overwriting what slow warps have yet to read.
 ///
 /// No thread has anything to do that others have not, beside the barriers: the compiler may merge a
 /// condition before one with the same after it, and take the barrier along.

@@ -212,8 +212,8 @@ unsafe fn nvfp4_column(
     }
 }
 
-/// By what the codes of a block are multiplied, whose scale has this E4M3 code. `owner` is its group
-/// or row.
+/// By what the codes of a block are multiplied, whose scale has this E4M3 code. `owner` is its
+/// group or row.
 #[inline(always)]
 unsafe fn restoring_factor(args: &MxDequantizeArgs, owner: u64, code: u32) -> f32 {
     let scale = widen(code)[0];

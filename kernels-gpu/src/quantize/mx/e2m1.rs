@@ -1,20 +1,20 @@
 //! FP4: eight numbers to a word of codes, and back.
 //!
 //! Hopper has no conversions to or from E2M1. The magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 of codes 0
-//! to 7 are half a unit apart up to 2, a unit up to 4, and two units up to 6. Binary32 numbers below
-//! 2²³ are half a unit apart, too, and those above a whole one: a magnitude up to 4 that is added to
-//! 2²³ − 2 is rounded as E2M1 rounds it, ties to even, once, and the bits of the sum count the codes.
-//! What is beyond 4 is brought half as far beyond it first. So a code takes a multiply-add, a minimum
-//! and an addition.
+//! to 7 are half a unit apart up to 2, a unit up to 4, and two units up to 6. Binary32 numbers
+//! below 2²³ are half a unit apart, too, and those above a whole one: a magnitude up to 4 that is
+//! added to 2²³ − 2 is rounded as E2M1 rounds it, ties to even, once, and the bits of the sum count
+//! the codes. What is beyond 4 is brought half as far beyond it first. So a code takes a
+//! multiply-add, a minimum and an addition.
 //!
-//! Random rounding adds a random part of a step to a magnitude and drops what is no whole step. A step is
-//! half of the magnitude's binade, which is 1 for all that is smaller. A binary32 number that has the binade's
-//! exponent, and the random bits for the lowest 16 of its significand, counts steps in the seven bits above
-//! these if a 64th of the magnitude is added to it. So its upper half is a BF16 number: the binade plus a 64th
-//! of the result.
+//! Random rounding adds a random part of a step to a magnitude and drops what is no whole step. A
+//! step is half of the magnitude's binade, which is 1 for all that is smaller. A binary32 number
+//! that has the binade's exponent, and the random bits for the lowest 16 of its significand, counts
+//! steps in the seven bits above these if a 64th of the magnitude is added to it. So its upper half
+//! is a BF16 number: the binade plus a 64th of the result.
 //!
-//! Blackwell has such conversions, and rounds to nearest with them. Random rounding is this on both: the
-//! hardware's takes other bits for a number.
+//! Blackwell has such conversions, and rounds to nearest with them. Random rounding is this on
+//! both: the hardware's takes other bits for a number.
 
 use ptx_std::convert::{f32_to_bf16x2, fma};
 #[cfg(not(feature = "sm100a"))]
@@ -26,8 +26,8 @@ use ptx_std::convert_small::{
 use super::philox::RandomBits;
 use super::unroll::{array4, array8};
 
-/// The number from which on the steps of E2M1 up to 4 are those of binary32: twice below the one whose
-/// unit in the last place is 1.
+/// The number from which on the steps of E2M1 up to 4 are those of binary32: twice below the one
+/// whose unit in the last place is 1.
 const STEPS: f32 = 8_388_608.0 - 2.0;
 /// What the bits of [`STEPS`] make of eight codes that are packed with them.
 const EXCESS: u32 = STEPS.to_bits().wrapping_mul(0x1111_1111);
@@ -37,8 +37,8 @@ const EXCESS: u32 = STEPS.to_bits().wrapping_mul(0x1111_1111);
 pub struct Codes(u32);
 
 impl Codes {
-    /// The codes of the magnitudes of eight numbers, which are up to 6.5, not NaN: to nearest, ties to the
-    /// even code; beyond 6 that of 6.
+    /// The codes of the magnitudes of eight numbers, which are up to 6.5, not NaN: to nearest, ties
+    /// to the even code; beyond 6 that of 6.
     #[cfg(not(feature = "sm100a"))]
     #[inline(always)]
     pub fn nearest(numbers: [f32; 8]) -> Self {
@@ -197,8 +197,8 @@ pub fn pair_numbers(pair: u32) -> u32 {
     min_bf16x2(pair, INFINITIES)
 }
 
-/// A pair with nothing beyond `limit`, the [`Scaling::limit`] of either half's block, which stands for
-/// all that is, NaN included: as [`Codes::nearest`] wants numbers.
+/// A pair with nothing beyond `limit`, the [`Scaling::limit`] of either half's block, which stands
+/// for all that is, NaN included: as [`Codes::nearest`] wants numbers.
 ///
 /// [`Scaling::limit`]: super::scaling::Scaling::limit
 #[inline(always)]
@@ -239,7 +239,8 @@ pub fn nearest_value(number: f32) -> f32 {
     fma(binade, -4_194_304.0, fma(binade, 4_194_304.0, abs(number)))
 }
 
-/// Two numbers rounded at random, in BF16: their binades, and these with a 64th of what the numbers became.
+/// Two numbers rounded at random, in BF16: their binades, and these with a 64th of what the numbers
+/// became.
 #[derive(Clone, Copy)]
 pub struct Dithered {
     binades: u32,
@@ -250,15 +251,15 @@ impl Dithered {
     /// By what [`values`](Self::values) is to be multiplied.
     pub const UNIT: f32 = 64.0;
 
-    /// The magnitudes of two numbers, each with its random bits `r`: of its two neighbours the one further from
-    /// zero where the part of the way from the nearer one to the magnitude is 1 or more together with
-    /// `(r + ½) / 2¹⁶`; 6 for what is beyond, and for NaN.
+    /// The magnitudes of two numbers, each with its random bits `r`: of its two neighbours the one
+    /// further from zero where the part of the way from the nearer one to the magnitude is 1 or
+    /// more together with `(r + ½) / 2¹⁶`; 6 for what is beyond, and for NaN.
     #[inline(always)]
     pub fn new(numbers: [f32; 2], random: [RandomBits; 2]) -> Self {
         let upper = permute_bytes(numbers[0].to_bits(), numbers[1].to_bits(), 0x7632);
         let binades = max_bf16x2(upper & INFINITIES, ONES);
-        // The sum stays within the binade, so it is rounded once, to 2⁻¹⁶ of a step: that adds the half,
-        // ties to the even whole number of steps included.
+        // The sum stays within the binade, so it is rounded once, to 2⁻¹⁶ of a step: that adds the
+        // half, ties to the even whole number of steps included.
         let sum = |i: usize| {
             let random = random[i].below(binades, i);
             fma(abs(numbers[i]), 1.0 / Self::UNIT, f32::from_bits(random)).to_bits()
@@ -276,10 +277,10 @@ impl Dithered {
     /// Both codes, each in the lowest three bits of its half-word's upper byte.
     #[inline(always)]
     fn codes(self) -> u32 {
-        // A half-word has steps, up to 4, and above seven bits the exponent, each of which has two codes
-        // more than the one before. So steps times 256 and exponents times 2 · 256 make codes, but for the
-        // 127 that the exponent of 1 has, 254 codes: 2 less than a multiple of 8. What the lower half-word
-        // brings beyond itself does not reach the upper one's code.
+        // A half-word has steps, up to 4, and above seven bits the exponent, each of which has two
+        // codes more than the one before. So steps times 256 and exponents times 2 · 256 make
+        // codes, but for the 127 that the exponent of 1 has, 254 codes: 2 less than a multiple of
+        // 8. What the lower half-word brings beyond itself does not reach the upper one's code.
         let sums = min_bf16x2(self.sums, SUMS_OF_SIX);
         sums.wrapping_mul(256 + 2 * 256 / 128).wrapping_add(0x0200_0200)
     }
@@ -292,8 +293,8 @@ const SIXES_IN_UNITS: u32 = 0x3dc0_3dc0;
 /// Their binade, 4, with that added.
 const SUMS_OF_SIX: u32 = 0x4083_4083;
 
-/// The codes of the magnitudes of eight numbers, as [`Codes::nearest`] or, if there are random bits,
-/// [`Dithered::new`] makes them.
+/// The codes of the magnitudes of eight numbers, as [`Codes::nearest`] or, if there are random
+/// bits, [`Dithered::new`] makes them.
 #[inline(always)]
 pub fn codes(numbers: [f32; 8], random: Option<[RandomBits; 8]>) -> Codes {
     match random {

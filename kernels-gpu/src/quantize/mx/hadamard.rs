@@ -10,8 +10,8 @@ const SIGN_MASK: u32 = 0xd7e8;
 
 /// `v · diag(signs) · H₁₆ / 4`, with `H₁₆` the Hadamard matrix of Sylvester's construction, rounded
 /// to BF16 pairs. In FP32 with this order of operations: multiply by ±¼, then add and subtract
-/// values at distance 1, then 2, 4 and 8. The right one of each two neighbours is multiplied and added
-/// with one rounding, which matters where a quarter is no number of FP32: below 2⁻¹²⁴.
+/// values at distance 1, then 2, 4 and 8. The right one of each two neighbours is multiplied and
+/// added with one rounding, which matters where a quarter is no number of FP32: below 2⁻¹²⁴.
 #[inline(always)]
 pub fn transform(values: [f32; 16]) -> [u32; 8] {
     let v = transform_in_f32(values);

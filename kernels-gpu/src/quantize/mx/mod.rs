@@ -3,11 +3,12 @@
 //! # Tiles
 //!
 //! The tiles of all groups, 128 × 128, are numbered along the columns first. A block measures or
-//! quantizes one; those of NVFP4's general kernels walk over several, and so do those that restore, or
-//! reorder scales. A tile's rows end with its group: rows past it are not read and count as zeros, so what
-//! is padded comes out as zeros by itself. A thread keeps its elements in registers from the read of the
-//! source to the last store, but for NVFP4's lines, whose pieces wait in shared memory: else nothing but
-//! scales, sums of columns, and the codes of transposed copies, goes through it.
+//! quantizes one; those of NVFP4's general kernels walk over several, and so do those that restore,
+//! or reorder scales. A tile's rows end with its group: rows past it are not read and count as
+//! zeros, so what is padded comes out as zeros by itself. A thread keeps its elements in registers
+//! from the read of the source to the last store, but for NVFP4's lines, whose pieces wait in
+//! shared memory: else nothing but scales, sums of columns, and the codes of transposed copies,
+//! goes through it.
 //!
 //! | | threads | elements of a thread | at a time | rows that a warp loads at once |
 //! | --- | --- | --- | --- | --- |
@@ -19,9 +20,9 @@
 //! # Bandwidth
 //!
 //! Memory hands about 17 bytes a cycle to a multiprocessor of an H200 (4 TB/s at 1.75 GHz), about
-//! 1500 cycles after they were asked for: 25 KiB must be in flight. A tile of BF16 is 32 KiB, of which
-//! three blocks of MXFP8 (80 registers) load all at once, and seven of NVFP4's lines in codes (72) or five of
-//! those of exact numbers (96) a quarter each while they compute the one before.
+//! 1500 cycles after they were asked for: 25 KiB must be in flight. A tile of BF16 is 32 KiB, of
+//! which three blocks of MXFP8 (80 registers) load all at once, and seven of NVFP4's lines in codes
+//! (72) or five of those of exact numbers (96) a quarter each while they compute the one before.
 //!
 //! What they may compute at that rate for each element, in instructions, of which 128 go a cycle,
 //! half as many integers, minima, conversions and moves of bytes:
@@ -34,8 +35,8 @@
 //! | NVFP4, both | 3.1 | 29 |
 //! | NVFP4, both with exact copies | 7.1 | 66 |
 //!
-//! They take about 10 and 18 for MXFP8. NVFP4's lines execute, by counters (s01 on an H200, 2026-11-29),
-//! what finds the tile and stores what was collected included:
+//! They take about 10 and 18 for MXFP8. NVFP4's lines execute, by counters (s01 on an H200,
+//! 2026-11-29), what finds the tile and stores what was collected included:
 //!
 //! | | rowwise | columnwise | transformed | both | both, transformed |
 //! | --- | --- | --- | --- | --- | --- |
@@ -44,9 +45,9 @@
 //! | codes, rounded at random | 19.4 | | 26.3 | | 42.1 |
 //! | exact numbers, rounded at random | 17.0 | | 24.7 | | 38.7 |
 //!
-//! Hence the shortcuts of [`e2m1`] and of [`scaling`], and packed maxima in [`source`]. Rounded to nearest, one
-//! copy is bound by its two reads; transformed and rounded at random it is bound by instructions, too
-//! (docs/performance.md).
+//! Hence the shortcuts of [`e2m1`] and of [`scaling`], and packed maxima in [`source`]. Rounded to
+//! nearest, one copy is bound by its two reads; transformed and rounded at random it is bound by
+//! instructions, too (docs/performance.md).
 
 pub mod amax;
 pub mod dequantize;

@@ -87,9 +87,9 @@ impl Format for E5m2 {
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, at least as many as
-/// there are tiles; the addresses in `args` are valid for what its fields describe; columns are a
-/// multiple of 32.
+/// Blocks of [`THREADS`] threads with [`SHARED_BYTES`] of dynamic shared memory, at least as many
+/// as there are tiles; the addresses in `args` are valid for what its fields describe; columns are
+/// a multiple of 32.
 #[inline(always)]
 pub unsafe fn run<S: Source>(args: &Mxfp8Args, _args_address: u64) {
     // SAFETY: the launcher keeps the contract above. All threads of a block take the same tile, so
@@ -300,8 +300,8 @@ fn encode<F: Format>(v: [f32; 8], by: [f32; 8]) -> [u32; 2] {
     ]
 }
 
-/// Stores a copy of the eight rows of a lane: `scales` says by what those of a row are multiplied, and
-/// by what their codes.
+/// Stores a copy of the eight rows of a lane: `scales` says by what those of a row are multiplied,
+/// and by what their codes.
 #[inline(always)]
 unsafe fn store<S: Source, F: Format>(
     copy: &MxCopy,

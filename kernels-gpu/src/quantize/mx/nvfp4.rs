@@ -30,8 +30,8 @@ use crate::abi::mx::{NVFP4_BLOCK, Nvfp4Args};
 
 /// Threads of a block.
 pub const THREADS: u32 = 128;
-/// Dynamic shared memory: the transposed codes of a tile, the scales of both copies, the columns' sums;
-/// [lines] have sizes of their own.
+/// Dynamic shared memory: the transposed codes of a tile, the scales of both copies, the columns'
+/// sums; [lines] have sizes of their own.
 pub const SHARED_BYTES: u32 = SUMS + SUMS_BYTES;
 
 /// Bytes of a column's codes of a tile.
@@ -158,7 +158,8 @@ unsafe fn quantize_tile<W: Way<S>, S: Source>(args: &Nvfp4Args, tiles: &Tiles<'_
     }
 }
 
-/// Band and first column of the elements that a thread has where it has sixteen rows of eight columns.
+/// Band and first column of the elements that a thread has where it has sixteen rows of eight
+/// columns.
 #[inline(always)]
 fn own_elements() -> (u32, u32) {
     // SAFETY: the whole warp is here.

@@ -1,6 +1,7 @@
-//! Random numbers by counter: Philox 4×32 with seven rounds, with which it passes all tests of BigCrush; ten,
-//! the customary number, have a margin (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-//! A number depends on its key and its counter alone, so it does not matter which thread draws it, nor when.
+//! Random numbers by counter: Philox 4×32 with seven rounds, with which it passes all tests of
+//! BigCrush; ten, the customary number, have a margin (Salmon et al., "Parallel random numbers: as
+//! easy as 1, 2, 3", 2011). A number depends on its key and its counter alone, so it does not
+//! matter which thread draws it, nor when.
 
 use ptx_std::convert_small::{multiply_wide, permute_bytes};
 use ptx_std::memory::load_constant_u64;
@@ -54,8 +55,8 @@ impl Random {
         Self { key: [seed as u32, (seed >> 32) as u32], upper: [offset as u32, upper] }
     }
 
-    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, which are on an even line of their
-    /// group, and of those beside them on the odd one.
+    /// The bits of elements `8 · block` to `8 · block + 7` of the copy, which are on an even line
+    /// of their group, and of those beside them on the odd one.
     #[inline(always)]
     pub fn two_lines(&self, block: u64) -> [[RandomBits; 8]; 2] {
         let [a, b, c, d] = self.words(block);
@@ -82,7 +83,8 @@ fn of_line(words: [u32; 2]) -> [RandomBits; 8] {
     array8(|i| RandomBits { word: words[i / 4], first: i % 4 })
 }
 
-/// Sixteen random bits: two neighbouring bytes of a word, whose last byte and first one are neighbours, too.
+/// Sixteen random bits: two neighbouring bytes of a word, whose last byte and first one are
+/// neighbours, too.
 #[derive(Clone, Copy)]
 pub struct RandomBits {
     word: u32,

@@ -24,8 +24,8 @@ pub struct Scaling {
     decode: f32,
 }
 
-/// Between this and its reciprocal `decode` is of moderate size: products of it with block scales, 2⁻⁹
-/// to 448, and their reciprocals are then neither subnormal nor nearly so.
+/// Between this and its reciprocal `decode` is of moderate size: products of it with block scales,
+/// 2⁻⁹ to 448, and their reciprocals are then neither subnormal nor nearly so.
 const MODERATE: f32 = 1.2676506e30; // 2¹⁰⁰
 
 impl Scaling {
@@ -90,11 +90,12 @@ impl Scaling {
         array4(|i| factors[i].min(f32::MAX))
     }
 
-    /// A number that a block's factor brings to between 5 and 6, so to the code of 6, also when it has
-    /// been rounded to BF16.
+    /// A number that a block's factor brings to between 5 and 6, so to the code of 6, also when it
+    /// has been rounded to BF16.
     #[inline(always)]
     pub fn limit(&self, block_scale: f32) -> f32 {
-        // Of factors that are limited, too; 5.5, so that no scale that was rounded up makes it infinite.
+        // Of factors that are limited, too; 5.5, so that no scale that was rounded up makes it
+        // infinite.
         (block_scale * self.decode * 5.5).max(5.5 / f32::MAX)
     }
 

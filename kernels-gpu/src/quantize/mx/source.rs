@@ -41,8 +41,8 @@ pub trait Source {
     /// If `condition` holds, the element is there, and nobody writes it while the kernel runs.
     unsafe fn load_one(condition: bool, address: u64) -> f32;
 
-    /// The same elements, of which the compiler knows nothing: else it would keep what was made of them,
-    /// which takes as many registers, for the next to use it.
+    /// The same elements, of which the compiler knows nothing: else it would keep what was made of
+    /// them, which takes as many registers, for the next to use it.
     fn anew(chunk: Self::Chunk) -> Self::Chunk;
 
     /// Their values.

@@ -1,8 +1,8 @@
 //! Which lanes and columns of tensor memory D and A occupy (PTX ISA 9.7.16.10.5).
 //!
-//! A in tensor memory has its rows in the lanes of D. Where those lanes divide the columns of D, each
-//! part needs a copy of A: libraries make copies for 128 rows of two blocks, and that `.ws` needs
-//! them too is inferred from its layouts.
+//! A in tensor memory has its rows in the lanes of D. Where those lanes divide the columns of D,
+//! each part needs a copy of A: libraries make copies for 128 rows of two blocks, and that `.ws`
+//! needs them too is inferred from its layouts.
 
 use super::form::Group;
 

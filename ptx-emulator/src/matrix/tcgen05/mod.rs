@@ -18,8 +18,8 @@
 //! # Rows that move
 //!
 //! Of `.ashift` the manual says that rows of A in tensor memory move, not whether the product has
-//! them before or after. Here it has them before: A is multiplied as it lies and then moves, as by a
-//! `tcgen05.shift` behind. This has not been measured either.
+//! them before or after. Here it has them before: A is multiplied as it lies and then moves, as by
+//! a `tcgen05.shift` behind. This has not been measured either.
 //!
 //! # What is not here
 //!

@@ -1,13 +1,13 @@
 //! Scale factors in tensor memory (PTX ISA 9.7.16.10.7).
 //!
 //! Row r of a matrix has its factors in one word: lane `r % 32` of column `r / 32`, once in every
-//! quarter of 32 lanes, because every quarter multiplies its rows of D on its own. Which bytes of the
-//! word they are is a matter of the instruction descriptor. Both blocks of a pair have the factors
-//! of all columns of B, and of their own rows of A.
+//! quarter of 32 lanes, because every quarter multiplies its rows of D on its own. Which bytes of
+//! the word they are is a matter of the instruction descriptor. Both blocks of a pair have the
+//! factors of all columns of B, and of their own rows of A.
 //!
-//! With 128 rows of two blocks, the quarters of each half of the lanes have the factors of their half
-//! of the columns of B only, beginning at the same column. The manual does not say so; a library's
-//! layout has it.
+//! With 128 rows of two blocks, the quarters of each half of the lanes have the factors of their
+//! half of the columns of B only, beginning at the same column. The manual does not say so; a
+//! library's layout has it.
 
 use super::{Cells, LANES, Memory, problem};
 use crate::matrix::MatrixError;
@@ -81,8 +81,8 @@ impl Factors {
         }
     }
 
-    /// The words of all rows, shifted right by `byte` bytes. Bytes in `mask` must be the same in all
-    /// copies.
+    /// The words of all rows, shifted right by `byte` bytes. Bytes in `mask` must be the same in
+    /// all copies.
     pub(super) fn words(
         &self,
         memory: &impl Memory,

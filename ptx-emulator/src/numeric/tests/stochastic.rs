@@ -1,4 +1,5 @@
-//! Stochastic rounding against arithmetic on bits and in `f64`, and small numbers times powers of two.
+//! Stochastic rounding against arithmetic on bits and in `f64`, and small numbers times powers of
+//! two.
 
 use super::Random;
 use crate::numeric::convert::{FloatResult, float_to_float};

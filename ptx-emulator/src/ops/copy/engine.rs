@@ -150,7 +150,8 @@ impl Engine {
         })
     }
 
-    /// The lanes have waited for copies up to the limits, until their sources have been read at least.
+    /// The lanes have waited for copies up to the limits, until their sources have been read at
+    /// least.
     pub(super) fn note_read(&mut self, warp: WarpId, limits: &Limits) {
         self.unread.retain(|own| {
             let is_covered = limits[own.lane].is_some_and(|limit| own.clock <= limit);
@@ -244,8 +245,8 @@ pub(crate) fn perform_due(
 }
 
 /// Shared memory is gone when its block has ended, so somebody must have waited for every copy into
-/// it, and every thread until its copies out of it have been read, whether that has come in this run
-/// or not.
+/// it, and every thread until its copies out of it have been read, whether that has come in this
+/// run or not.
 pub(crate) fn check_end(cluster: &Cluster, rank: usize) -> Result<(), EngineFault> {
     if let Some(own) = cluster.engine.unread.iter().find(|own| own.rank == rank) {
         return Err(own.issued.fault(Fault::synchronisation(

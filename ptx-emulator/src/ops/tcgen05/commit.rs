@@ -93,8 +93,8 @@ impl Arrival {
             let Some(block) = cluster.blocks.get_mut(rank) else { continue };
             let place = SharedPlace { rank, offset: self.offset };
             if block.live_threads == 0 {
-                // Compilers let a block end before its own commits have arrived: what they commit is
-                // complete with what was waited for.
+                // Compilers let a block end before its own commits have arrived: what they commit
+                // is complete with what was waited for.
                 if rank == task.issuer.rank {
                     continue;
                 }

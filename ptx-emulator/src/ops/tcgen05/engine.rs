@@ -157,8 +157,8 @@ fn delay(random: &mut Random) -> u64 {
 }
 
 /// How many turns a commit's arrival takes when its operations are complete: often none, sometimes
-/// so many that later ones overtake it or all else comes to rest. The PTX manual orders the arrivals
-/// of two commits as little as it says when they come.
+/// so many that later ones overtake it or all else comes to rest. The PTX manual orders the
+/// arrivals of two commits as little as it says when they come.
 fn lag(random: &mut Random) -> u64 {
     match random.below(16) {
         0..8 => 0,

@@ -2,8 +2,9 @@
 //!
 //! The manual says that rows move down, all but the last, that the shape is 31 lanes by 256 bits,
 //! and that the address has a lane which is a multiple of 32. Which way is down, and which lanes
-//! move, it leaves open. Here each lane gets what the next one has, and the last of every quarter of
-//! the lanes keeps its own: that is what others have read back on a B200, from an address with lane
+//! move, it leaves open. Here each lane gets what the next one has, and the last of every quarter
+//! of the lanes keeps its own: that is what others have read back on a B200, from an address with
+//! lane
 //! 0. It suits `tcgen05.cp.4x256b`, which fills one lane of each quarter and is in order behind.
 
 use std::ops::Range;

@@ -2,8 +2,8 @@
 //!
 //! Triton writes no `tcgen05.fence`, without which the PTX manual promises no order between tensor
 //! memory and barriers, and in `matmul_pair` no `fence.proxy.async` behind `cp.async`; it relies on
-//! what the hardware does. So each text is executed twice: as it is, with the checkers off, and with
-//! them on after the fences have been added at each point where threads meet.
+//! what the hardware does. So each text is executed twice: as it is, with the checkers off, and
+//! with them on after the fences have been added at each point where threads meet.
 
 use ptx_emulator::{Arch, Checks};
 

@@ -7,8 +7,8 @@ use ptx_std::convert_small::{
 };
 use ptx_std::{memory, thread};
 
-/// Each thread reads its operation's number and three operands from `from`, and writes the result to
-/// `to`.
+/// Each thread reads its operation's number and three operands from `from`, and writes the result
+/// to `to`.
 #[unsafe(no_mangle)]
 pub unsafe extern "ptx-kernel" fn arithmetic(from: u64, to: u64) {
     let index = u64::from(thread::thread_index());

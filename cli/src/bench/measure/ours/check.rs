@@ -1,4 +1,5 @@
-//! Results beside FP64: sampled elements of a few experts, computed again from what the device holds.
+//! Results beside FP64: sampled elements of a few experts, computed again from what the device
+//! holds.
 
 use std::ops::Range;
 
@@ -57,8 +58,8 @@ pub struct Limits {
     pub rms: f64,
 }
 
-/// Errors of sampled elements, each in units of the element, or of the root of the sum of its squared
-/// terms where that is larger: the scale of rounding.
+/// Errors of sampled elements, each in units of the element, or of the root of the sum of its
+/// squared terms where that is larger: the scale of rounding.
 #[derive(Default)]
 pub struct Errors(Vec<f64>);
 

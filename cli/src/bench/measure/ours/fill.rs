@@ -6,7 +6,8 @@ use half::bf16;
 /// Elements that come from the host; the others are copies of them.
 const WRITTEN: usize = 1 << 16;
 
-/// No number in any element, which no product is near and which shows where a former value was read.
+/// No number in any element, which no product is near and which shows where a former value was
+/// read.
 pub fn with_nan(stream: &Stream, tensor: &Tensor) -> Result<()> {
     let count: usize = tensor.shape().iter().product();
     let flat = tensor.reshape(&[count])?;

@@ -140,8 +140,8 @@ fn quantized(
 }
 
 /// How far a layer's results are from products of what was not quantized. An error of a product is
-/// random with the width of its operands' together: 2.7 % in E4M3, 5.3 % in E5M2 (output gradients of
-/// current scaling), 10 % and more, rounded at random, in E2M1.
+/// random with the width of its operands' together: 2.7 % in E4M3, 5.3 % in E5M2 (output gradients
+/// of current scaling), 10 % and more, rounded at random, in E2M1.
 fn limits(kind: LayerKind, contender: &str) -> Limits {
     if contender != kind.name() {
         return BF16;

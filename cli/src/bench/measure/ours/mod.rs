@@ -25,8 +25,8 @@ use crate::bench::choices::RecipeChoice;
 use crate::bench::model::product::Pass;
 use crate::bench::suite::Shape;
 
-/// Bytes that are written to empty the L2 cache: this takes a GPU longer than the host needs to queue
-/// a call, so that no launch latency is timed.
+/// Bytes that are written to empty the L2 cache: this takes a GPU longer than the host needs to
+/// queue a call, so that no launch latency is timed.
 pub const FLUSH_BYTES: usize = 512 << 20;
 
 /// What the GPU may take for calls of which the host's time is measured.
@@ -327,8 +327,8 @@ fn counting(task: Task, times: &[KernelTime]) -> Result<Duration, Fault> {
     }
 }
 
-/// Whether a kernel is the task itself: of a quantizer all but its set-up are, of a product the one that
-/// multiplies, and the one that aligns an operand for it.
+/// Whether a kernel is the task itself: of a quantizer all but its set-up are, of a product the one
+/// that multiplies, and the one that aligns an operand for it.
 fn counts(task: Task, role: KernelRole) -> bool {
     match task {
         Task::Quantize(_) => role != KernelRole::PointerSetup,

@@ -15,8 +15,9 @@ use crate::bench::measure::record::{Check, Quantity};
 use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
 
-/// BF16 keeps 8 bits of a result, so that rounding is off by 2⁻⁸ at most, and by 2⁻⁸ / √3 times the mean
-/// of what begins with 1 to 2, 1.6e-3, in the root of the mean of squares; of 48 samples that may be more.
+/// BF16 keeps 8 bits of a result, so that rounding is off by 2⁻⁸ at most, and by 2⁻⁸ / √3 times the
+/// mean of what begins with 1 to 2, 1.6e-3, in the root of the mean of squares; of 48 samples that
+/// may be more.
 pub const BF16: Limits = Limits { worst: 4e-3, rms: 2e-3 };
 /// Sums in FP32 are off by what the tensor cores cut off.
 pub const F32: Limits = Limits { worst: 1e-3, rms: 3e-4 };
@@ -63,7 +64,8 @@ impl Results {
         }
     }
 
-    /// What a pass adds to is zero; what it overwrites is not, so that what it leaves alone is seen.
+    /// What a pass adds to is zero; what it overwrites is not, so that what it leaves alone is
+    /// seen.
     pub fn clear(&self, stream: &Stream, pass: Pass) -> grouped_linear::Result<()> {
         let tensor = match self {
             Self::None => return Err(not_open()),

@@ -26,8 +26,8 @@ use crate::bench::measure::record::{Check, Quantity};
 use crate::bench::measure::task::Task;
 use crate::bench::model::product::Pass;
 
-/// FP8 tensor cores of Hopper keep about 13 bits of a sum, and cut off the rest at each step of a long
-/// reduction.
+/// FP8 tensor cores of Hopper keep about 13 bits of a sum, and cut off the rest at each step of a
+/// long reduction.
 const FAST: Limits = Limits { worst: 6e-2, rms: 3e-2 };
 /// Promoted sums have few such steps.
 const PROMOTED: Limits = Limits { worst: 6e-3, rms: 3e-3 };

@@ -70,8 +70,8 @@ impl Quantizers {
     }
 }
 
-/// E4M3 keeps 4 bits of an element (off by 1/16 at most, 2.7 % on average), E5M2 3, E2M1 2. At random the
-/// neighbour further away is taken, too.
+/// E4M3 keeps 4 bits of an element (off by 1/16 at most, 2.7 % on average), E5M2 3, E2M1 2. At
+/// random the neighbour further away is taken, too.
 fn limits(quantizer: Quantizer) -> Limits {
     match (quantizer.kind, quantizer.source) {
         (Kind::Hadamard(_), Source::Dy) => Limits { worst: 2.0, rms: 0.2 },

@@ -223,7 +223,8 @@ fn what_operations_use_is_held_until_they_are_handed_over() {
     let (before, behind) = notes.split_once("replay on 1").expect("a replay");
     assert_eq!((freed(before), freed(behind)), (0, 2), "{notes}");
 
-    // Nothing is launched of operations one of which cannot be prepared, and no later one is held back.
+    // Nothing is launched of operations one of which cannot be prepared, and no later one is held
+    // back.
     let failing = || used().and_then(|()| Err(Error::invalid("a refusal")));
     let error = one.together(&mut || failing()).expect_err("a refusal");
     assert!(error.is_invalid_argument(), "{error}");

@@ -43,8 +43,8 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// The sum of the errors, in FP32. Along a line it is taken in order; lines of a square are then
-    /// added to those half the square away, a quarter, an eighth and a sixteenth.
+    /// The sum of the errors, in FP32. Along a line it is taken in order; lines of a square are
+    /// then added to those half the square away, a quarter, an eighth and a sixteenth.
     fn error(&self, tensor_scale: &TensorScale, scale: E4m3, measure: ErrorMeasure) -> f32 {
         let factor = tensor_scale.element_factor(scale);
         let error = |value: f32| {

@@ -78,13 +78,13 @@ pub enum Transform {
     /// Nothing.
     None,
     /// Each sixteen rows of a group, from its first on, are mixed by the random
-    /// [Hadamard transform](crate::numerics::hadamard) and rounded to BF16; rows that are missing at
-    /// the end count as zeros. So the data of a group goes on to the next multiple of 16.
+    /// [Hadamard transform](crate::numerics::hadamard) and rounded to BF16; rows that are missing
+    /// at the end count as zeros. So the data of a group goes on to the next multiple of 16.
     ///
-    /// It is for tokens and output gradients, in whose product over the tokens it cancels. A tensor of
-    /// weights may be quantized with it, too, but no product reads the columnwise copy that this makes:
-    /// the gradient of the tokens refuses such weights, and recipes never ask for them. The rowwise
-    /// copy is not mixed, and can be multiplied.
+    /// It is for tokens and output gradients, in whose product over the tokens it cancels. A tensor
+    /// of weights may be quantized with it, too, but no product reads the columnwise copy that this
+    /// makes: the gradient of the tokens refuses such weights, and recipes never ask for them. The
+    /// rowwise copy is not mixed, and can be multiplied.
     Hadamard,
 }
 
@@ -102,8 +102,8 @@ pub enum Scope {
 pub enum Target {
     /// 6, the largest value of FP4.
     Six,
-    /// 6 or 4, whichever restores the block with the smaller error; 6 where they are the same. Where
-    /// blocks are squares, both copies have the rowwise choice.
+    /// 6 or 4, whichever restores the block with the smaller error; 6 where they are the same.
+    /// Where blocks are squares, both copies have the rowwise choice.
     FourOverSix {
         /// The error that is compared.
         error: ErrorMeasure,
@@ -196,9 +196,9 @@ pub fn scale_len(layout: &Layout, recipe: &Recipe, direction: Direction) -> usiz
     recipe.places(direction).len(layout)
 }
 
-/// The largest magnitudes from which the FP32 scales of a copy come: of each group, or of each row of
-/// the source. Those of columnwise copies are taken after the transform. NaNs do not count, and where
-/// there are no values they are 0.
+/// The largest magnitudes from which the FP32 scales of a copy come: of each group, or of each row
+/// of the source. Those of columnwise copies are taken after the transform. NaNs do not count, and
+/// where there are no values they are 0.
 ///
 /// # Errors
 /// A slice that is too short; a recipe that has no such copy.
@@ -225,8 +225,8 @@ pub fn amax(
 /// bound that other tensors share. Columnwise copies are transposed.
 ///
 /// # Errors
-/// A slice that is too short; a recipe that has no such copy; columns, or rows of columnwise weights,
-/// that are not a multiple of 16.
+/// A slice that is too short; a recipe that has no such copy; columns, or rows of columnwise
+/// weights, that are not a multiple of 16.
 pub fn quantize(
     layout: &Layout,
     values: &[f32],
@@ -267,8 +267,8 @@ pub fn quantize(
     }
 }
 
-/// Restores a copy, transformed if it is. Elements of the result have the index they have in the data,
-/// counted in elements; those of no group are left as they are.
+/// Restores a copy, transformed if it is. Elements of the result have the index they have in the
+/// data, counted in elements; those of no group are left as they are.
 ///
 /// # Errors
 /// As [`quantize`].

@@ -304,8 +304,8 @@ fn check_choice(recipe: &Recipe, error: ErrorMeasure, direction: Direction) {
                 let candidates =
                     tensor.block_scales_six_four(source.block_amax(group, (row, column), size));
                 let errors = candidates.map(|scale| block_error(&block, &tensor, scale, error));
-                // FP32, which rounds restored values, may decide otherwise where the errors are nearly
-                // the same.
+                // FP32, which rounds restored values, may decide otherwise where the errors are
+                // nearly the same.
                 let largest = block.iter().fold(0f32, |largest, value| largest.max(value.abs()));
                 let margin = 1e-4 * errors[0] + 1e-6 * f64::from(largest);
                 if (errors[0] - errors[1]).abs() < margin {

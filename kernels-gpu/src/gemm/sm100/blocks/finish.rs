@@ -52,8 +52,8 @@ pub unsafe fn finish_with_seam<S: Schedule, G: Group>(
             // FP8 has the same plain outputs as these codes.
             let is_plain = epilogue.is_plain() && E4m3::is_plain_kind(epilogue.kind());
 
-            // The seam is the last of the first place's columns and the first of the second's, so one
-            // of the warpgroups has it.
+            // The seam is the last of the first place's columns and the first of the second's, so
+            // one of the warpgroups has it.
             let has_seam = sums.is_second() == (index == 0);
             let first = if sums.is_second() || index == 0 { 0 } else { CHUNK };
             if stages != 0 {

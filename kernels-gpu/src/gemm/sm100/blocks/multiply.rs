@@ -1,5 +1,5 @@
-//! The warp that multiplies codes: one of its threads has the scales copied and issues the products, in
-//! a pair for both blocks.
+//! The warp that multiplies codes: one of its threads has the scales copied and issues the
+//! products, in a pair for both blocks.
 
 use core::marker::PhantomData;
 

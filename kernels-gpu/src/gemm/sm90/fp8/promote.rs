@@ -7,18 +7,19 @@
 //! ```
 //!
 //! 128 sums and 64 products are what the registers of a thread hold, so there is no product in
-//! flight while it adds; the other warpgroup's fill the tensor core meanwhile. What a tile is stored from
-//! stays in the registers of its sums, and leaves behind the first products of the next one, unless that has
-//! factors, 64 rows at a time ([`LateTile`]); where stages bring no scales, the upper rows leave behind its
-//! own last ones ([`deep`]). The tensor core needs 256 clocks for 64 × 128 × 128 products, in which a warp
-//! issues 64 to 150 instructions that add them up. Registers are that scarce (240) that some values are
-//! made [`opaque`], so that nothing is computed ahead from them, and the thread that copies has 24.
+//! flight while it adds; the other warpgroup's fill the tensor core meanwhile. What a tile is
+//! stored from stays in the registers of its sums, and leaves behind the first products of the next
+//! one, unless that has factors, 64 rows at a time ([`LateTile`]); where stages bring no scales,
+//! the upper rows leave behind its own last ones ([`deep`]). The tensor core needs 256 clocks for
+//! 64 × 128 × 128 products, in which a warp issues 64 to 150 instructions that add them up.
+//! Registers are that scarce (240) that some values are made [`opaque`], so that nothing is
+//! computed ahead from them, and the thread that copies has 24.
 //!
-//! Aligned vectors of the right operand ([`Aligned`](crate::gemm::scales::Aligned)) have a scale that is
-//! the column's, so it is left for the end of the tile, and where no column has factors the stages are
-//! added up with the rows' scales alone: half of the instructions, and no loads. Whether any has is found
-//! out for a tile at a time, by the warp that copies ([`plain_halves`]): a question in each stage held the
-//! products up.
+//! Aligned vectors of the right operand ([`Aligned`](crate::gemm::scales::Aligned)) have a scale
+//! that is the column's, so it is left for the end of the tile, and where no column has factors the
+//! stages are added up with the rows' scales alone: half of the instructions, and no loads. Whether
+//! any has is found out for a tile at a time, by the warp that copies ([`plain_halves`]): a
+//! question in each stage held the products up.
 //!
 //! The numbers: products are summed by the tensor core, 128 of them; the scales of row and column
 //! are multiplied first, `sum = fma(row_scale · column_scale, products, sum)`.
@@ -131,15 +132,16 @@ unsafe fn consume<S: ScaledSchedule, E: MultiplyStage>(
             let mut sums: [[f32; 64]; 2] = core::mem::zeroed();
             let mut products: [f32; 64] = core::mem::zeroed();
             let mut tile = Tile::<S>::begin(args, table, &task, index);
-            // Tiles that leave while the next one begins: its sums are in the same registers. All others
-            // break the loop with the task that follows. What decides is the same for all warps of the
-            // warpgroup: where warps might part, the assembler makes every stage slower.
+            // Tiles that leave while the next one begins: its sums are in the same registers. All
+            // others break the loop with the task that follows. What decides is the same for all
+            // warps of the warpgroup: where warps might part, the assembler makes every stage
+            // slower.
             task = loop {
                 // Multiply.
                 let [upper, lower] = &mut sums;
                 if S::BScales::ALIGNED {
-                    // One loop in the other, since sums would be in other registers in the second of
-                    // two, and moved in every stage.
+                    // One loop in the other, since sums would be in other registers in the second
+                    // of two, and moved in every stage.
                     let mut plain = if tile.note >> index & 1 != 0 { tile.stages } else { 0 };
                     while tile.stages != 0 {
                         while plain != 0 {
@@ -294,15 +296,15 @@ struct LateTile {
 }
 
 impl LateTile {
-    /// The same, with a factor that the compiler knows from here on: so it does not multiply sums before the
-    /// products that run meanwhile have been asked for.
+    /// The same, with a factor that the compiler knows from here on: so it does not multiply sums
+    /// before the products that run meanwhile have been asked for.
     #[inline(always)]
     fn known_late(&self) -> Self {
         Self { alpha: f32::from_bits(opaque(self.alpha.to_bits())), ..*self }
     }
 
-    /// Has the upper (0) or lower (1) 64 rows copied to the output. There is no branch in it: the compiler
-    /// would make the products that run meanwhile wait for it.
+    /// Has the upper (0) or lower (1) 64 rows copied to the output. There is no branch in it: the
+    /// compiler would make the products that run meanwhile wait for it.
     ///
     /// # Safety
     ///

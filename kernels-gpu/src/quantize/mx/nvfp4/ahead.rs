@@ -1,5 +1,6 @@
 //! The pieces of a tile that a warp quantizes, copied to shared memory one ahead of the one that is
-//! computed: so memory is at work while the warp is, and what both copies are made from is read once.
+//! computed: so memory is at work while the warp is, and what both copies are made from is read
+//! once.
 
 use ptx_std::memory::{commit_copies, copy_async_16, wait_copies};
 use ptx_std::sync::warp_barrier;
@@ -64,8 +65,8 @@ pub(super) struct Pieces {
     /// The first one's place in the tile.
     band: u32,
     column: u32,
-    /// Address of what this lane copies of the next piece, and the rows of the group from there on; 0 if the
-    /// source has no such columns.
+    /// Address of what this lane copies of the next piece, and the rows of the group from there on;
+    /// 0 if the source has no such columns.
     source: u64,
     left: u32,
     /// Bytes from one row of the source to the next.
@@ -73,9 +74,10 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// The pieces of a tile whose first element is at `source`, in rows of so many columns; `shared` is the
-    /// address of [`SHARED_BYTES`] of the block. Warps side by side have pieces side by side, so that whole
-    /// rows of a tile are read at about the same time. Asks for the first one.
+    /// The pieces of a tile whose first element is at `source`, in rows of so many columns;
+    /// `shared` is the address of [`SHARED_BYTES`] of the block. Warps side by side have pieces
+    /// side by side, so that whole rows of a tile are read at about the same time. Asks for the
+    /// first one.
     ///
     /// # Safety
     ///
@@ -113,7 +115,8 @@ impl Pieces {
             let to = self.shared + self.asked % STAGES * BYTES + place;
             for i in 0..ROWS {
                 let from = self.source + self.pitch * u64::from(i);
-                // SAFETY: the source has the row if the group has; nobody reads this place any more.
+                // SAFETY: the source has the row if the group has; nobody reads this place any
+                // more.
                 unsafe { copy_async_16(to + ROW_BYTES * i, from, i < self.left) };
             }
             let rows = BANDS_APART * NVFP4_BLOCK;
@@ -128,7 +131,8 @@ impl Pieces {
     ///
     /// # Safety
     ///
-    /// This is called [`COUNT`] times at most, and the former piece has been [released](Self::release).
+    /// This is called [`COUNT`] times at most, and the former piece has been
+    /// [released](Self::release).
     #[inline(always)]
     pub unsafe fn next(&mut self) -> Piece {
         // SAFETY: the whole warp is here.

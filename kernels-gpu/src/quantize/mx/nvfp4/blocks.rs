@@ -20,17 +20,17 @@ pub struct BlockScale {
     pub factor: f32,
 }
 
-/// The scales of four blocks, and whether they are ordinary: then their numbers times their factors are at
-/// most 6 · 17 / 16, as E4M3 rounds scales that are not subnormal, if the magnitudes are those of numbers,
-/// or NaN. So nothing has to be limited.
+/// The scales of four blocks, and whether they are ordinary: then their numbers times their factors
+/// are at most 6 · 17 / 16, as E4M3 rounds scales that are not subnormal, if the magnitudes are
+/// those of numbers, or NaN. So nothing has to be limited.
 #[inline(always)]
 pub(super) fn block_scales(scaling: &Scaling, amax: [f32; 4]) -> ([BlockScale; 4], bool) {
     let (codes, scales) = round(array4(|i| scaling.block_scale(amax[i])));
     let factors = scaling.factors(scales);
     let block =
         |i| BlockScale { code: codes >> (8 * i) & 0xff, scale: scales[i], factor: factors[i] };
-    // Each is 8 at least, the first that is not subnormal, and less than the largest, which infinity gets,
-    // too. A sum of two bytes sets the highest bit, of which codes make no use.
+    // Each is 8 at least, the first that is not subnormal, and less than the largest, which
+    // infinity gets, too. A sum of two bytes sets the highest bit, of which codes make no use.
     let (least, most) = (codes + 0x7878_7878, codes + 0x0202_0202);
     (array4(block), least & !most & 0x8080_8080 == 0x8080_8080)
 }

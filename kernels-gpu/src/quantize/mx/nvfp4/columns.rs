@@ -1,6 +1,6 @@
-//! Blocks along the rows: a thread has sixteen rows of two columns of a piece, so that the Hadamard transform
-//! stays inside of it, and takes few registers, so that many warps are at work at once, some of which load
-//! while others compute.
+//! Blocks along the rows: a thread has sixteen rows of two columns of a piece, so that the Hadamard
+//! transform stays inside of it, and takes few registers, so that many warps are at work at once,
+//! some of which load while others compute.
 
 use ptx_std::convert::{
     bf16x2_to_f32, f32_to_bf16x2, max_magnitude_bf16x2, max_magnitude_or_nan_bf16x2,
@@ -37,8 +37,8 @@ pub(super) fn column() -> u32 {
     lane_index() * TWO
 }
 
-/// Two columns of a piece, a word of each row: `work` begins at the band's first row, and at [`column`].
-/// Codes are collected, exact numbers stored.
+/// Two columns of a piece, a word of each row: `work` begins at the band's first row, and at
+/// [`column`]. Codes are collected, exact numbers stored.
 ///
 /// # Safety
 ///
@@ -77,8 +77,8 @@ unsafe fn load(piece: Piece) -> Rows {
     array16(|i| unsafe { load_shared_u32(piece.row(i as u32) + lane_index() * 4) })
 }
 
-/// Addresses of the thread's rows in an array that lies as the source does, one after the other: else
-/// the compiler would keep the distance of each.
+/// Addresses of the thread's rows in an array that lies as the source does, one after the other:
+/// else the compiler would keep the distance of each.
 struct RowAddresses {
     next: u64,
     pitch: u64,
@@ -134,7 +134,8 @@ fn amax(rows: Rows, max: impl Fn(u32, u32) -> u32) -> [f32; 2] {
     bf16x2_to_f32(max(max(a, b), max(c, d)) & MAGNITUDES)
 }
 
-/// The same numbers without NaNs and, where nothing is random, with nothing beyond their blocks' limits.
+/// The same numbers without NaNs and, where nothing is random, with nothing beyond their blocks'
+/// limits.
 #[inline(always)]
 fn numbers<const RANDOM: bool>(rows: Rows, scaling: &Scaling, blocks: &[BlockScale; 2]) -> Rows {
     if RANDOM {
@@ -211,7 +212,8 @@ unsafe fn store_exact<const HALF: usize>(
         }
     };
     let scales = f32_to_bf16x2(blocks[0].scale * unit, blocks[1].scale * unit);
-    // Groups of tokens are padded to whole tiles, and weights have whole bands: all rows are there, or none.
+    // Groups of tokens are padded to whole tiles, and weights have whole bands: all rows are there,
+    // or none.
     let (live, first) = work.exact_column(to, 8 * HALF as u32);
     let mut addresses = RowAddresses::new(work, first);
     each8(|i| {

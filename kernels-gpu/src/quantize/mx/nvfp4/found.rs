@@ -1,5 +1,5 @@
-//! A tile that one warp has found for all of its block, in shared memory, so that none has to keep in
-//! registers what it needs but now and then.
+//! A tile that one warp has found for all of its block, in shared memory, so that none has to keep
+//! in registers what it needs but now and then.
 
 use ptx_std::memory::{load_shared_u32x4, store_shared_u32x4};
 
@@ -29,7 +29,8 @@ impl Found {
     ///
     /// # Safety
     ///
-    /// One thread calls this or [`put_none`](Self::put_none); a barrier is between this and what reads.
+    /// One thread calls this or [`put_none`](Self::put_none); a barrier is between this and what
+    /// reads.
     #[inline(always)]
     pub unsafe fn put(self, tile: &Tile, source: u64) {
         let halves = |value: u64| [value as u32, (value >> 32) as u32];

@@ -1,7 +1,7 @@
-//! Blocks that are lines, of BF16, by a kernel for each form: one for both has registers and shared memory
-//! for either, so that fewer blocks are at work. A block has a tile, which one of its warps finds for all. A
-//! warp takes pieces of sixteen rows of 64 columns, and makes both copies of one before it goes on to the
-//! next.
+//! Blocks that are lines, of BF16, by a kernel for each form: one for both has registers and shared
+//! memory for either, so that fewer blocks are at work. A block has a tile, which one of its warps
+//! finds for all. A warp takes pieces of sixteen rows of 64 columns, and makes both copies of one
+//! before it goes on to the next.
 
 use ptx_std::hint::{opaque, opaque_u64};
 use ptx_std::memory::{load_constant_u32_if, shared_base};
@@ -29,7 +29,8 @@ pub const fn shared_bytes<O: Output>() -> u32 {
     place_of_tile::<O>() + Found::BYTES
 }
 
-/// Where the pieces are and, until they come, the columns' sums. Of exact numbers nothing is collected.
+/// Where the pieces are and, until they come, the columns' sums. Of exact numbers nothing is
+/// collected.
 const fn place_of_pieces<O: Output>() -> u32 {
     if O::EXACT { 0 } else { SUMS }
 }
@@ -42,17 +43,19 @@ const fn place_of_tile<O: Output>() -> u32 {
 const _: () = assert!(SUMS.is_multiple_of(ahead::ALIGNMENT));
 const _: () = assert!(SUMS_BYTES <= ahead::SHARED_BYTES);
 
-/// Block x takes tile x from the end, which was measured last, so that some of it is still in the L2 cache.
+/// Block x takes tile x from the end, which was measured last, so that some of it is still in the
+/// L2 cache.
 ///
 /// # Safety
 ///
-/// Blocks of [`THREADS`](super::THREADS) threads with [`shared_bytes`] of dynamic shared memory, as many as
-/// tiles or more; the addresses in `args` are valid for what its fields describe, and no copy is wanted in
-/// another form than `O`; columns, and rows of columnwise weights, are a multiple of 16.
+/// Blocks of [`THREADS`](super::THREADS) threads with [`shared_bytes`] of dynamic shared memory, as
+/// many as tiles or more; the addresses in `args` are valid for what its fields describe, and no
+/// copy is wanted in another form than `O`; columns, and rows of columnwise weights, are a multiple
+/// of 16.
 #[inline(always)]
 pub unsafe fn run<O: Output>(args: &Nvfp4Args, _args_address: u64) {
-    // SAFETY: the launcher keeps the contract above. All threads of a block have one tile, so they meet at
-    // every barrier.
+    // SAFETY: the launcher keeps the contract above. All threads of a block have one tile, so they
+    // meet at every barrier.
     unsafe {
         let found = Found::new(shared_base() + place_of_tile::<O>());
         if is_skipped(args.source.skip) {
@@ -94,9 +97,9 @@ pub unsafe fn run<O: Output>(args: &Nvfp4Args, _args_address: u64) {
 unsafe fn find(args: &Nvfp4Args, found: Found) {
     // SAFETY: as in `run`; the whole warp is here, and one thread of it notes what was found.
     unsafe {
-        // Blocks beyond the last tile look for the first one, too, so that there is no branch before what tells
-        // the group is loaded. The machine code waits for memory four times; twice gained 0.7 %
-        // (docs/performance.md).
+        // Blocks beyond the last tile look for the first one, too, so that there is no branch
+        // before what tells the group is loaded. The machine code waits for memory four times;
+        // twice gained 0.7 % (docs/performance.md).
         let tiles = Tiles::new(&args.source);
         let (count, index) = (tiles.count, block_index());
         let tile = tiles.get(count.saturating_sub(1).saturating_sub(index));
@@ -122,8 +125,8 @@ unsafe fn scaling(amax: u64, group: u32, bound: f32) -> Scaling {
     Scaling::new(f32::from_bits(bits), bound)
 }
 
-/// The warp's pieces, one after the other: a loop for each way has fewer registers to keep than one with a
-/// branch.
+/// The warp's pieces, one after the other: a loop for each way has fewer registers to keep than one
+/// with a branch.
 #[inline(always)]
 unsafe fn pieces<O: Output, const TRANSFORM: bool, const RANDOM: bool>(
     args: &Nvfp4Args,

@@ -1,5 +1,5 @@
-//! Blocks along the columns: a thread has four rows of a piece, so that it needs few registers and many are
-//! at work at once, some of which load while others compute.
+//! Blocks along the columns: a thread has four rows of a piece, so that it needs few registers and
+//! many are at work at once, some of which load while others compute.
 
 use ptx_std::convert::{f32_to_bf16x2, max_magnitude_bf16x2, max_magnitude_or_nan_bf16x2};
 use ptx_std::convert_small::{multiply_bf16x2, permute_bytes};
@@ -43,7 +43,8 @@ pub trait Output {
     /// Where it lies; 0: its scales alone are wanted.
     fn address(copy: &MxCopy) -> u64;
 
-    /// Eight elements of a row; none is NaN, and where nothing is random, none beyond the block's limit.
+    /// Eight elements of a row; none is NaN, and where nothing is random, none beyond the block's
+    /// limit.
     fn of(words: [u32; 4], block: &BlockScale, random: Option<[RandomBits; 8]>) -> Self::Words;
 
     /// Stores them, if `condition` holds.
@@ -129,8 +130,8 @@ pub(super) fn column() -> u32 {
     lane_index() % LANES * CHUNK
 }
 
-/// Four rows of a piece, of which eight lanes have eight columns each: `work` begins at the band's first
-/// row, and at [`column`].
+/// Four rows of a piece, of which eight lanes have eight columns each: `work` begins at the band's
+/// first row, and at [`column`].
 ///
 /// # Safety
 ///
@@ -196,8 +197,8 @@ unsafe fn prepared<const RANDOM: bool>(rows: Rows, scaling: &Scaling) -> (Rows, 
     }
 }
 
-/// The largest magnitudes of the blocks of four rows, of which `max` takes the larger ones; the lane beside
-/// has half of each.
+/// The largest magnitudes of the blocks of four rows, of which `max` takes the larger ones; the
+/// lane beside has half of each.
 #[inline(always)]
 unsafe fn four_amax(rows: Rows, max: impl Fn(u32, u32) -> u32) -> [f32; 4] {
     let [a, b, c, d] = rows.map(|[a, b, c, d]| max(max(a, b), max(c, d)));

@@ -20,8 +20,8 @@ const COLUMNS_AT_ONCE: u32 = THREADS / BANDS;
 
 const _: () = assert!(COLUMNS == 8 * COLUMNS_AT_ONCE);
 
-/// Where eight bytes of codes of a column of a tile are collected. Columns that lie four or eight apart,
-/// and those of the other half of the tile, are kept in different banks.
+/// Where eight bytes of codes of a column of a tile are collected. Columns that lie four or eight
+/// apart, and those of the other half of the tile, are kept in different banks.
 #[inline(always)]
 unsafe fn line_address(column: u32, band: u32) -> u32 {
     let line = column ^ (column >> 6 ^ column >> 2) & 1;
@@ -83,8 +83,8 @@ pub(super) unsafe fn sum_columns<S: Source>(work: &Work<'_>, place: u32) {
     }
 }
 
-/// Stores the sums of a tile's columns, of which each band has collected its own at `place`; a barrier is
-/// between.
+/// Stores the sums of a tile's columns, of which each band has collected its own at `place`; a
+/// barrier is between.
 #[inline(always)]
 pub(super) unsafe fn store_sums(work: &Work<'_>, place: u32) {
     let (args, tile, thread) = (work.args, work.tile, thread_index());

@@ -244,8 +244,8 @@ fn scale_factors_of_every_type_size_and_place() {
     }
 }
 
-/// Products do not tell in which order the two numbers of a byte stand, since both operands have the
-/// same; readers of the layouts do.
+/// Products do not tell in which order the two numbers of a byte stand, since both operands have
+/// the same; readers of the layouts do.
 #[test]
 fn the_lower_half_of_a_byte_comes_first() {
     let mut row = [0; 32];

@@ -1,5 +1,5 @@
-//! The consumer of promoted products whose stages bring no scales. That leaves room for a fourth stage,
-//! where a warp has boxes for half of a tile only: its halves leave one after the other.
+//! The consumer of promoted products whose stages bring no scales. That leaves room for a fourth
+//! stage, where a warp has boxes for half of a tile only: its halves leave one after the other.
 //!
 //! ```text
 //!   a tile's last stage:      products of the upper rows ── wait ── sums
@@ -10,8 +10,8 @@
 //!                                 meanwhile the lower rows leave
 //! ```
 //!
-//! Short reductions are what the fourth stage is for: more of the next tile's operands are there when
-//! the sums of a tile are done.
+//! Short reductions are what the fourth stage is for: more of the next tile's operands are there
+//! when the sums of a tile are done.
 
 use core::marker::PhantomData;
 
@@ -89,8 +89,8 @@ where
                 lanes.give_back::<S>(ring.empty());
                 ring.advance();
             } else {
-                // Tiles whose halves leave while products are made; the sums of the next one are in the
-                // same registers.
+                // Tiles whose halves leave while products are made; the sums of the next one are in
+                // the same registers.
                 loop {
                     // Multiply.
                     let [upper, lower] = &mut sums;
@@ -159,9 +159,9 @@ where
 
 /// How the warpgroup's half of a tile leaves while products are made, if it does.
 ///
-/// What decides is the same for all warps of the warpgroup: where warps might part, the assembler makes
-/// every stage slower. What is computed from the group is not computed ahead, and what the table says is
-/// not kept while the products need all registers.
+/// What decides is the same for all warps of the warpgroup: where warps might part, the assembler
+/// makes every stage slower. What is computed from the group is not computed ahead, and what the
+/// table says is not kept while the products need all registers.
 ///
 /// # Safety
 ///

@@ -1,4 +1,5 @@
-//! A stage of a promoted tile: where its operands and scales stand, and how its products are added up.
+//! A stage of a promoted tile: where its operands and scales stand, and how its products are added
+//! up.
 
 use ptx_std::hint::opaque;
 use ptx_std::mbarrier::Barrier;
@@ -29,7 +30,8 @@ pub struct Tile<S: ScaledSchedule> {
     pub stages: u32,
     /// Bytes between where a stage's row scales begin and the tile's.
     skew: u32,
-    /// What the warp that copies says of it ([`Consumer::note`](crate::gemm::sm90::Consumer::note)).
+    /// What the warp that copies says of it
+    /// ([`Consumer::note`](crate::gemm::sm90::Consumer::note)).
     pub note: u32,
     a_scale: SharedScale<S::AScales>,
     b_scale: SharedScale<S::BScales>,
@@ -176,8 +178,8 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Gives a stage back, of which this warp has read all. Products have been read when the wait for
-    /// them is over; scales are read by every lane for itself.
+    /// Gives a stage back, of which this warp has read all. Products have been read when the wait
+    /// for them is over; scales are read by every lane for itself.
     ///
     /// # Safety
     ///
@@ -210,8 +212,8 @@ pub struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Multiplies the stage, adds the products up, and gives the stage back. `B` is how the scales of the
-    /// right operand are taken.
+    /// Multiplies the stage, adds the products up, and gives the stage back. `B` is how the scales
+    /// of the right operand are taken.
     ///
     /// # Safety
     ///
