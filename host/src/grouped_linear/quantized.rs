@@ -104,11 +104,11 @@ impl<'a> QuantizeArgs<'a> {
 /// ```
 ///
 /// # Errors
-/// Shapes, types or devices that do not fit; features that are no multiples of 16 (MXFP8: of 32); a
-/// negative or infinite epsilon, or any scale rule where a history or the format has its own; what
-/// a format cannot combine ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory
-/// that was given from outside ([`QuantizedTensor::from_copies`]) where a group has one scale;
-/// overlap of what is written; a device without kernels; a driver failure.
+/// Shapes, types or devices that do not fit; a negative or infinite epsilon, or any scale rule where
+/// a history or the format has its own; what a format cannot combine
+/// ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory that was given from outside
+/// ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap of what is written; a
+/// device without kernels; a driver failure.
 pub fn quantize(
     stream: &Stream,
     args: QuantizeArgs<'_>,

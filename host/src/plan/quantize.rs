@@ -109,9 +109,6 @@ impl QuantizeProblem {
         let Self { destination, input, scales, dbias, .. } = self;
         destination.check()?;
         check_float("source", *input)?;
-        for (name, value) in destination.source.features() {
-            destination.format.check_multiple(name, value)?;
-        }
         if *scales == ScaleSource::Given && !destination.format.is_whole() {
             return Err(Error::invalid(
                 "delayed scales are one for each group; blocks take the scales of the tensor itself",

@@ -58,7 +58,8 @@ pub(super) const COPIES: &[Refusal] = &[
         QuantizedTensor::empty(s, spec(source, SQUARES, BOTH)).map(drop)
     }),
     ("weights of more bytes than addresses, to quantize", "fewer than 2^63", INVALID, |s| {
-        let source = SourceShape::Weights { rows: i32::MAX as usize, columns: i32::MAX as usize };
+        let most = i32::MAX as usize / 16 * 16;
+        let source = SourceShape::Weights { rows: most, columns: most };
         let spec = QuantizedSpec { groups: 4096, ..spec(source, SQUARES, BOTH) };
         QuantizedTensor::empty(s, spec).map(drop)
     }),

@@ -1,6 +1,6 @@
 //! Quantized weights of which each expert has a tensor.
 
-use grouped_linear::recipe::{BlockShape, Format};
+use grouped_linear::recipe::{Format, Nvfp4Format};
 use grouped_linear::{
     DType, Direction, Form, LayerRecipe, QuantizedCopy, QuantizedSpec, QuantizedTensor, Result,
     SourceShape, Stream, Tensor,
@@ -96,8 +96,8 @@ pub(super) const EXPERTS: &[Refusal] = &[
     ("an expert in E5M2", "expert 1 is [48, 32] in e5m2", INVALID, |s| {
         gather(s, expert(s, MATRIX, E5M2, BOTH)?)
     }),
-    ("an expert in MXFP8", "expert 1 is [48, 32] in MXFP8", INVALID, |s| {
-        let format = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+    ("an expert in NVFP4", "expert 1 is [48, 32] in NVFP4", INVALID, |s| {
+        let format = Format::Nvfp4(Nvfp4Format::LINES);
         gather(s, expert(s, MATRIX, format, BOTH)?)
     }),
     ("a transposed expert", "expert 1 is [32, 48] in", INVALID, |s| {
@@ -107,7 +107,7 @@ pub(super) const EXPERTS: &[Refusal] = &[
         gather(s, expert(s, MATRIX, E4M3, ROWWISE)?)
     }),
     ("an expert in another form", "(rowwise Swizzled, columnwise Codes)", INVALID, |s| {
-        let format = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+        let format = Format::Nvfp4(Nvfp4Format::LINES);
         let mut experts = vec![expert(s, MATRIX, format, BOTH)?];
         let spec = QuantizedSpec { rowwise: Some(Form::Swizzled), ..experts[0].spec() };
         experts.push(QuantizedTensor::empty(s, spec)?);

@@ -88,8 +88,8 @@ impl QuantizedTensor {
     ///
     /// # Errors
     /// No groups or more than 4096, no features, features or rows (with every group padded) beyond
-    /// 2³¹ - 1, a format that cannot be, no copy, a form that the format does not have; out of
-    /// memory.
+    /// 2³¹ - 1, features that are no multiples of 16 (MXFP8: of 32), a format that cannot be, no
+    /// copy, a form that the format does not have; out of memory.
     pub fn empty(stream: &Stream, spec: QuantizedSpec) -> Result<Self> {
         spec.check()?;
         let has_scale = spec.format.is_whole();
@@ -134,8 +134,8 @@ impl QuantizedTensor {
     /// there are, and their tensors must have the shapes of [`QuantizedSpec::copy`].
     ///
     /// # Errors
-    /// A copy that `spec` has is missing, or one too many is given; shapes, types or devices do not
-    /// fit.
+    /// A specification that [`QuantizedTensor::empty`] refuses; a copy that it has is missing, or one
+    /// too many is given; shapes, types or devices that do not fit.
     pub fn from_copies(
         stream: &Stream,
         spec: QuantizedSpec,

@@ -356,6 +356,9 @@ impl QuantizedSpec {
         check_sizes(self.groups, tokens, &self.source.features())?;
         check_padded_rows(self.padded_rows())?;
         self.format.check()?;
+        for (name, value) in self.source.features() {
+            self.format.check_multiple(name, value)?;
+        }
         if !(self.has(Direction::Rowwise) || self.has(Direction::Columnwise)) {
             return Err(Error::invalid(
                 "quantized tensor: neither copy was asked for; set rowwise or columnwise",

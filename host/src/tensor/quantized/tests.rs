@@ -168,6 +168,26 @@ fn forms_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn features_that_no_kernel_reads_are_refused() {
+    let stream = Device::cpu().stream().unwrap();
+    let tokens = |features| SourceShape::Tokens { rows: 5, features };
+    let weights = |rows, columns| SourceShape::Weights { rows, columns };
+    let mxfp8 = Format::Mxfp8 { dtype: DType::E4m3, blocks: BlockShape::Line };
+    let nvfp4 = Format::Nvfp4(Nvfp4Format::LINES);
+    for (format, source, part) in [
+        (SPEC.format, tokens(24), "features is 24, FP8 needs a multiple of 16"),
+        (SPEC.format, weights(32, 24), "in_features is 24, FP8 needs a multiple of 16"),
+        (SPEC.format, weights(24, 32), "out_features is 24, FP8 needs a multiple of 16"),
+        (mxfp8, tokens(48), "features is 48, MXFP8 needs a multiple of 32"),
+        (nvfp4, tokens(17), "features is 17, NVFP4 needs a multiple of 16"),
+    ] {
+        let spec = QuantizedSpec { format, source, ..SPEC };
+        let error = QuantizedTensor::empty(&stream, spec).expect_err(part);
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
 fn one_scale_per_group_is_shared() -> Result<()> {
     let stream = Device::cpu().stream()?;
     let tensor = QuantizedTensor::empty(&stream, SPEC)?;
