@@ -79,12 +79,17 @@ const fn agrees(kernel: &Kernel) -> bool {
             threads == mxfp8::THREADS && shared >= mxfp8::SHARED_BYTES && m == 128 && n == 128
         }
         Role::QuantizeNvfp4(way, _) => {
-            let needed = match way {
-                Nvfp4Way::Lines => nvfp4::lines::shared_bytes::<nvfp4::lines::InCodes>(),
-                Nvfp4Way::ExactLines => nvfp4::lines::shared_bytes::<nvfp4::lines::Exact>(),
-                Nvfp4Way::Squares | Nvfp4Way::General => nvfp4::SHARED_BYTES,
+            let (own_threads, needed) = match way {
+                Nvfp4Way::Lines => {
+                    (nvfp4::THREADS, nvfp4::lines::shared_bytes::<nvfp4::lines::InCodes>())
+                }
+                Nvfp4Way::ExactLines => {
+                    (nvfp4::THREADS, nvfp4::lines::shared_bytes::<nvfp4::lines::Exact>())
+                }
+                Nvfp4Way::Squares | Nvfp4Way::General => (nvfp4::THREADS, nvfp4::SHARED_BYTES),
+                Nvfp4Way::SquaresOnce => (nvfp4::once::THREADS, nvfp4::once::SHARED_BYTES),
             };
-            threads == nvfp4::THREADS && shared >= needed && m == 128 && n == 128
+            threads == own_threads && shared >= needed && m == 128 && n == 128
         }
         Role::DequantizeMxfp8 | Role::DequantizeNvfp4 => {
             threads == dequantize::THREADS && m == 128 && n == 128

@@ -200,6 +200,7 @@ impl Kernel {
             Role::QuantizeNvfp4(Nvfp4Way::Lines, _) => 7,
             Role::QuantizeNvfp4(Nvfp4Way::ExactLines, _) => 5,
             Role::QuantizeNvfp4(Nvfp4Way::General, _) => 3,
+            Role::QuantizeNvfp4(Nvfp4Way::SquaresOnce, _) => 2,
             Role::QuantizeNvfp4(Nvfp4Way::Squares, ElementType::Bf16) => 4,
             Role::QuantizeNvfp4(_, ElementType::F32) | Role::Nvfp4TileAmax(ElementType::F32) => 2,
             Role::QuantizeNvfp4(..) => 3,
@@ -318,6 +319,9 @@ macro_rules! variants {
                 role: Role::QuantizeNvfp4(Nvfp4Way::Lines, ElementType::Bf16), threads: 128, cluster: 1, shared: 26_704, tile: (128, 128, 1);
             "module-quantize-nvfp4-lines" "quantize_nvfp4_lines" quantize_nvfp4_exact_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::lines::run::<Exact>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::ExactLines, ElementType::Bf16), threads: 128, cluster: 1, shared: 16_464, tile: (128, 128, 1);
+
+            "module-quantize-nvfp4-once" "quantize_nvfp4_once" quantize_nvfp4_squares_once(Nvfp4Args) = $crate::quantize::mx::nvfp4::once::run,
+                role: Role::QuantizeNvfp4(Nvfp4Way::SquaresOnce, ElementType::Bf16), threads: 288, cluster: 1, shared: 99_072, tile: (128, 128, 1);
 
             "module-quantize-nvfp4-general" "quantize_nvfp4_general" quantize_nvfp4_general_bf16(Nvfp4Args) = $crate::quantize::mx::nvfp4::run::<General, Bf16>,
                 role: Role::QuantizeNvfp4(Nvfp4Way::General, ElementType::Bf16), threads: 128, cluster: 1, shared: 14336, tile: (128, 128, 1);

@@ -372,6 +372,7 @@ fn micro(name: &str) -> Vec<QuantizeCase> {
         _ if name.starts_with("quantize_mxfp8") => mxfp8(),
         _ if name.starts_with("quantize_nvfp4_lines") => lines(&[Form::Codes, Form::Swizzled]),
         _ if name.starts_with("quantize_nvfp4_exact") => lines(&[Form::Exact]),
+        "quantize_nvfp4_squares_once" => squares_once(),
         _ if name.starts_with("quantize_nvfp4_squares") => squares(),
         _ if name.starts_with("quantize_nvfp4_general") => general(input),
         "nvfp4_row_amax" => rows(),
@@ -503,7 +504,36 @@ fn squares() -> Vec<QuantizeCase> {
         let own = plain(Format::Nvfp4(format));
         all.push(QuantizeCase { four_over_six: Some(error), form, ..own });
     }
+    for case in &mut all {
+        if let (Weights(layout, groups, _), Form::Exact) = (case.source, case.form) {
+            // More tiles than blocks run at once: what has fewer is read once, by another kernel.
+            *case = QuantizeCase { source: Weights(layout, groups, 1040), columns: 32, ..*case };
+        }
+    }
     all
+}
+
+/// Exact numbers of small weights in squares.
+fn squares_once() -> Vec<QuantizeCase> {
+    let weights = |layout, groups, rows, columns| QuantizeCase {
+        source: Weights(layout, groups, rows),
+        columns,
+        form: Form::Exact,
+        ..plain(nvfp4_squares())
+    };
+    let (packed, discrete) = (Layout::Packed, Layout::Discrete);
+    let own = weights(packed, 3, 160, 144);
+    vec![
+        own,
+        QuantizeCase { flag: Some(1), ..own },
+        QuantizeCase { copies: [true, false], ..weights(discrete, 2, 96, 272) },
+        QuantizeCase { copies: [false, true], ..weights(packed, 2, 48, 32) },
+        // Numbers of every kind.
+        weights(packed, 2, 96, 704),
+        // More tiles than all blocks hold, in groups of some and of one.
+        weights(discrete, 9, 144, 288),
+        weights(packed, 60, 16, 16),
+    ]
 }
 
 /// Rows with scales of their own.

@@ -143,6 +143,11 @@ const MODULES: &[(&str, &str, &[&str])] = &[
         &["quantize_nvfp4_lines_bf16", "quantize_nvfp4_exact_bf16"],
     ),
     (
+        "quantize_nvfp4_once",
+        include_str!("../../host/ptx/sm_90a/quantize_nvfp4_once.ptx"),
+        &["quantize_nvfp4_squares_once"],
+    ),
+    (
         "quantize_nvfp4_general",
         include_str!("../../host/ptx/sm_90a/quantize_nvfp4_general.ptx"),
         &["quantize_nvfp4_general_f16"],

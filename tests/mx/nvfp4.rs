@@ -12,6 +12,7 @@ use grouped_linear_kernels::abi::mx::{
     MxCopy, MxDequantizeArgs, MxSource, Nvfp4Amax, Nvfp4Args, Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs,
     Nvfp4Target, Nvfp4TileAmaxArgs, Nvfp4Way, SwizzleArgs,
 };
+use grouped_linear_kernels::abi::quantize::Progress;
 use half::bf16;
 use ptx_emulator::Arch;
 
@@ -203,6 +204,7 @@ fn check_on(architecture: Arch, case: &Case) {
             Nvfp4Way::Squares => ("squares", "quantize_nvfp4", tiles + 1),
             // So few that they walk.
             Nvfp4Way::General => ("general", "quantize_nvfp4_general", 3),
+            Nvfp4Way::SquaresOnce => unreachable!("without a progress"),
         };
         bench.load(module);
         bench.launch(&format!("quantize_nvfp4_{own}_{name}"), blocks, &args);
@@ -225,6 +227,11 @@ fn check_on(architecture: Arch, case: &Case) {
         }
     }
     check_sums(&what, &case.shape, &values, &bench.read_f32(dbias_partial, partial_rows * columns));
+    if let Some(want) = wants.iter().flatten().next()
+        && case.is_for_once()
+    {
+        check_once(&mut bench, &what, case, args, want);
+    }
     for (index, (copy, want)) in copies.iter().zip(&wants).enumerate() {
         if let Some(want) = want {
             let what = format!("{what} copy {index}");
@@ -234,6 +241,39 @@ fn check_on(architecture: Arch, case: &Case) {
             made.check_swizzle(&values);
         }
     }
+}
+
+impl Case {
+    /// Whether there is a kernel that reads the source once.
+    fn is_for_once(&self) -> bool {
+        let Recipe { shape, target, .. } = self.recipe;
+        let is_of_bf16 = KINDS[self.kind].0 == ElementType::Bf16;
+        let is_six = target == Target::Six;
+        shape == BlockShape::Square && is_six && is_of_bf16 && !self.shape.is_tokens()
+    }
+}
+
+/// Exact numbers and magnitudes from one read, by two blocks, which hold fewer tiles than a group
+/// may have.
+fn check_once(bench: &mut Bench, what: &str, case: &Case, args: Nvfp4Args, want: &Want) {
+    let (groups, tiles) = (case.shape.groups(), case.shape.tiles());
+    let exact = bench.untouched(2 * want.exact.len());
+    let (copy, none) = (MxCopy { exact, ..MxCopy::default() }, MxCopy::default());
+    let [rowwise, columnwise] = if case.wanted[0] { [copy, none] } else { [none, copy] };
+    let args = Nvfp4Args {
+        rowwise,
+        columnwise,
+        rowwise_amax: bench.untouched(4 * groups),
+        dbias_partial: 0,
+        progress: bench.upload(&vec![0; Progress::layout(groups, tiles).bytes]),
+        ..args
+    };
+    assert_eq!(args.way(ElementType::Bf16), Nvfp4Way::SquaresOnce);
+    bench.load("quantize_nvfp4_once");
+    bench.launch("quantize_nvfp4_squares_once", 2, &args);
+    assert_eq!(bench.read_f32(args.rowwise_amax, groups), want.amax, "{what}: amax, read once");
+    let got = bench.read(exact, 2 * want.exact.len());
+    assert_bf16(&format!("{what} exact, read once"), &got, &want.exact);
 }
 
 /// Lines of BF16 have a kernel for each form; one of seven cases asks for both forms at once, which
@@ -488,6 +528,10 @@ fn squares() {
     let recipes = [SQUARE, Recipe { target: absolute, ..SQUARE }];
     sweep(&recipes, [true, true], &[0, 2], 401);
     sweep(&[SQUARE], [false, true], &[0], 501);
+    // More tiles in a group than two blocks that read once hold: some are measured and read again.
+    let shape = Shape::weights(2, 272, 400);
+    let (contents, wanted) = (Contents::Ordinary, [true, true]);
+    check(&Case { shape, kind: 0, contents, recipe: SQUARE, wanted, seed: 600 });
 }
 
 #[test]

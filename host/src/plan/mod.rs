@@ -14,6 +14,7 @@ mod scaled;
 mod target;
 mod tensor_cores;
 
+use grouped_linear_kernels::abi::mx::Nvfp4Way;
 use grouped_linear_kernels::abi::{self, DBIAS_SEGMENT_ROWS, GroupTable};
 pub use grouped_linear_kernels::variants::Role as KernelRole;
 use grouped_linear_kernels::variants::{Kernel, Role, Tile, kernel};
@@ -101,6 +102,20 @@ pub struct LaunchPlan {
     pub row_align: u32,
     /// Scratch memory.
     pub workspace: WorkspaceMap,
+}
+
+impl LaunchPlan {
+    /// Whether the main kernel finds the magnitudes of groups itself.
+    pub(crate) fn reads_once(&self) -> bool {
+        self.kernel.is_some_and(|kernel| {
+            matches!(
+                kernel.role,
+                KernelRole::QuantizeCurrentRows
+                    | KernelRole::QuantizeCurrentColumns
+                    | KernelRole::QuantizeNvfp4(Nvfp4Way::SquaresOnce, _)
+            )
+        })
+    }
 }
 
 /// A kernel and its grid.

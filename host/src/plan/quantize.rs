@@ -203,8 +203,10 @@ impl QuantizeProblem {
     fn role(&self, gpu: GpuTarget) -> Result<Role> {
         let element = self.element()?;
         Ok(match self.destination.format {
-            _ if self.reads_once(gpu)? && self.is_of_rows() => Role::QuantizeCurrentRows,
-            _ if self.reads_once(gpu)? => Role::QuantizeCurrentColumns,
+            Format::Fp8 { .. } if self.reads_once(gpu)? && self.is_of_rows() => {
+                Role::QuantizeCurrentRows
+            }
+            Format::Fp8 { .. } if self.reads_once(gpu)? => Role::QuantizeCurrentColumns,
             Format::Fp8 { blocks, .. } if self.is_of_rows() => Role::QuantizeFp8Rows(blocks),
             Format::Fp8 { blocks, .. } if self.input != DType::F32 => {
                 Role::QuantizeFp8Columns(blocks)
@@ -224,6 +226,7 @@ impl QuantizeProblem {
                     square: u32::from(format.blocks == BlockShape::Square),
                     row_scaled: u32::from(format.scope == Scope::Row),
                     target: self.nvfp4_target() as u32,
+                    progress: u64::from(self.reads_once(gpu)?),
                     ..Nvfp4Args::default()
                 };
                 Role::QuantizeNvfp4(args.way(element), element)
@@ -237,23 +240,39 @@ impl QuantizeProblem {
         !destination.has(Direction::Columnwise) && dbias.is_none() && input != DType::F32
     }
 
-    /// Whether one kernel finds the magnitudes of FP8's groups and quantizes by them, so that the
-    /// source is read once: where a group has no more tiles on average than blocks run at once. All
-    /// blocks wait for the last tile of a larger group, which costs more than a second read
+    /// Whether one kernel finds the magnitudes of groups and quantizes by them, so that the source is
+    /// read once: where a group has no more tiles on average than blocks run at once. All blocks wait
+    /// for the last tile of a larger group, which costs more than a second read
     /// (docs/performance.md).
     fn reads_once(&self, gpu: GpuTarget) -> Result<bool> {
-        let Self { destination, input, scales, .. } = *self;
+        let Self { destination, input, scales, four_over_six, .. } = *self;
         // Not counting what the padding of tokens may add.
         let row_blocks = match destination.source {
             SourceShape::Tokens { rows, .. } => rows.div_ceil(ROW_BLOCK as usize),
             SourceShape::Weights { .. } => self.row_blocks(),
         };
-        let is_fp8 = matches!(destination.format, Format::Fp8 { .. });
-        let is_current = destination.format.is_whole() && scales == ScaleSource::Own;
+        let has_kernel = match destination.format {
+            Format::Fp8 { .. } => {
+                destination.format.is_whole() && scales == ScaleSource::Own && input != DType::F32
+            }
+            Format::Mxfp8 { .. } => false,
+            // Weights as layers on Hopper have them.
+            Format::Nvfp4(Nvfp4Format { blocks, scope, .. }) => {
+                let mut forms = destination.directions().map(|own| destination.form(own));
+                let is_exact = forms.all(|form| form == Some(Form::Exact));
+                let is_of_weights = matches!(destination.source, SourceShape::Weights { .. });
+                let is_square = blocks == BlockShape::Square && scope == Scope::Group;
+                is_square
+                    && is_exact
+                    && is_of_weights
+                    && input == DType::Bf16
+                    && four_over_six.is_none()
+            }
+        };
         let blocks = held(row(Role::QuantizeCurrentColumns)?, gpu);
         let is_small =
             (row_blocks * self.column_blocks()) as u64 <= blocks * destination.groups as u64;
-        Ok(is_fp8 && is_current && input != DType::F32 && is_small)
+        Ok(has_kernel && is_small)
     }
 
     /// How the kernels call the choice between 6 and 4.
@@ -278,6 +297,9 @@ impl QuantizeProblem {
             Ok(PlannedKernel { role: row(role)?.role, grid: [groups as u32, 1] })
         };
         Ok(match (format, self.scales) {
+            (_, ScaleSource::Own) if self.reads_once(gpu)? => {
+                Some(ScalesPlan { amax: None, groups: of_groups(Role::GroupScales)? })
+            }
             (Format::Nvfp4(Nvfp4Format { scope: Scope::Group, .. }), _) => Some(ScalesPlan {
                 amax: walking(Role::Nvfp4TileAmax(self.element()?), tiles, gpu)?,
                 groups: of_groups(Role::Nvfp4GroupAmax)?,
@@ -289,9 +311,6 @@ impl QuantizeProblem {
                 groups.map(|groups| ScalesPlan { amax: None, groups })
             }
             (_, _) if !format.is_whole() => None,
-            (_, ScaleSource::Own) if self.reads_once(gpu)? => {
-                Some(ScalesPlan { amax: None, groups: of_groups(Role::GroupScales)? })
-            }
             (_, ScaleSource::Own) => Some(ScalesPlan {
                 amax: walking(Role::AmaxTiles, tiles, gpu)?,
                 groups: of_groups(Role::GroupScales)?,
@@ -346,4 +365,57 @@ fn countable(blocks: u64) -> Result<u64> {
         )));
     }
     Ok(blocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use grouped_linear_kernels::abi::mx::Nvfp4Way;
+
+    use super::*;
+    use crate::recipe::Blocks;
+
+    const GPU: GpuTarget = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
+
+    /// 264 blocks run at once: weights of so many tiles are read once, larger ones twice.
+    #[test]
+    fn small_groups_are_read_once() -> Result<()> {
+        let squares = Nvfp4Format { blocks: BlockShape::Square, ..Nvfp4Format::LINES };
+        let (squares, lines) = (Format::Nvfp4(squares), Format::Nvfp4(Nvfp4Format::LINES));
+        let tensor = Format::fp8(DType::E4m3, Blocks::Tensor);
+        let (exact, codes) = (Form::Exact, Form::Codes);
+        let square = |way| Role::QuantizeNvfp4(way, ElementType::Bf16);
+        let once = square(Nvfp4Way::SquaresOnce);
+        for (format, form, [groups, rows], change, role) in [
+            (squares, exact, [128, 1536], None, once),
+            (squares, exact, [1, 128 * 16], None, once),
+            (squares, exact, [1, 128 * 17], None, square(Nvfp4Way::Squares)),
+            (squares, codes, [128, 1536], None, square(Nvfp4Way::Squares)),
+            (squares, exact, [128, 1536], Some(ErrorMeasure::Squared), square(Nvfp4Way::Squares)),
+            (lines, exact, [128, 1536], None, square(Nvfp4Way::ExactLines)),
+            (tensor, codes, [128, 1536], None, Role::QuantizeCurrentColumns),
+            (tensor, codes, [1, 128 * 17], None, Role::QuantizeFp8Columns(Blocks::Tensor)),
+        ] {
+            let source = SourceShape::Weights { rows, columns: 2048 };
+            let (rowwise, columnwise) = (Some(form), Some(form));
+            let spec = QuantizedSpec { groups, source, format, rowwise, columnwise };
+            let problem = QuantizeProblem {
+                four_over_six: change,
+                ..QuantizeProblem::new(spec, DType::Bf16)
+            };
+            problem.check()?;
+            let launch = problem.launch(GPU)?;
+            let what = format!("{format} {form:?}, {groups} of {rows} rows, {change:?}");
+            assert_eq!(launch.kernel.map(|kernel| kernel.role), Some(role), "{what}");
+            // What is read once is measured by the kernel itself.
+            let measures = launch.scales.is_some_and(|scales| scales.amax.is_some());
+            assert_eq!(measures, !launch.reads_once(), "{what}");
+            if launch.reads_once() {
+                let tiles = groups * rows.div_ceil(128) * 16;
+                let blocks = tiles.min(264) as u32;
+                assert_eq!(launch.kernel.map(|kernel| kernel.grid), Some([blocks, 1]), "{what}");
+                assert!(launch.workspace.bytes >= Progress::layout(groups, tiles).bytes, "{what}");
+            }
+        }
+        Ok(())
+    }
 }

@@ -6,6 +6,7 @@ use grouped_linear_kernels::abi::mx::{
     MXFP8_BLOCK, MxCopy, MxDequantizeArgs, MxSource, Mxfp8Args, NVFP4_BLOCK, Nvfp4Amax, Nvfp4Args,
     Nvfp4GroupAmaxArgs, Nvfp4RowAmaxArgs, Nvfp4TileAmaxArgs, Nvfp4Way, SwizzleArgs,
 };
+use grouped_linear_kernels::abi::quantize::ScaleArgs;
 
 use super::{Scratch, check_placed, push_dbias};
 use crate::error::Result;
@@ -79,6 +80,7 @@ pub(crate) fn prepare(
                 transform: u32::from(format.transform == Transform::Hadamard),
                 row_scaled: u32::from(format.scope == Scope::Row),
                 target: problem.nvfp4_target() as u32,
+                progress: if launch.reads_once() { scratch.amax } else { 0 },
                 ..Nvfp4Args::default()
             };
             if let Some(kernel) = &launch.kernel {
@@ -122,6 +124,15 @@ fn prepare_amax(
     let Some(scales) = &launch.scales else { return Ok(()) };
     let row = scales.groups.row()?;
     let amax_of = |direction| amax(operands, direction).map_or(0, address);
+    let spec = problem.destination;
+    let (groups, tiles) =
+        (spec.groups as u32, (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32);
+    if launch.reads_once() {
+        // The kernel finds the magnitudes itself, with what this clears for it.
+        let (progress, skip) = (scratch.amax, source.skip);
+        let args = ScaleArgs { progress, skip, groups, tiles, ..ScaleArgs::default() };
+        return launches.push(row, scales.groups.grid, bytes_of(&args));
+    }
     if format.scope == Scope::Row {
         let args = Nvfp4RowAmaxArgs {
             source,
@@ -151,7 +162,6 @@ fn prepare_amax(
         true => Direction::Rowwise,
         false => Direction::Columnwise,
     };
-    let spec = problem.destination;
     let args = Nvfp4GroupAmaxArgs {
         table: scratch.table,
         skip: source.skip,
@@ -159,8 +169,8 @@ fn prepare_amax(
         transformed: of(transformed, Direction::Columnwise),
         random_state: operands.random.map_or(0, address),
         drawn: if problem.stochastic { scratch.random } else { 0 },
-        groups: spec.groups as u32,
-        tiles: (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32,
+        groups,
+        tiles,
         ..Nvfp4GroupAmaxArgs::default()
     };
     launches.push(row, scales.groups.grid, bytes_of(&args))

@@ -10,7 +10,6 @@ use grouped_linear_kernels::abi::quantize::{
     self as abi, DequantizeArgs, QuantizeArgs, ScaleArgs, UpdateScalesArgs,
 };
 use grouped_linear_kernels::abi::{CastArgs, DbiasArgs};
-use grouped_linear_kernels::variants::Role;
 
 use crate::error::{Error, Result};
 use crate::gemm::element;
@@ -148,9 +147,7 @@ fn quantize_args(
         None => operands.destination.scale(),
     };
     // The kernel that finds the scales itself; where they are given, it notes the magnitudes.
-    let once = launch.kernel.is_some_and(|kernel| {
-        matches!(kernel.role, Role::QuantizeCurrentRows | Role::QuantizeCurrentColumns)
-    });
+    let once = launch.reads_once();
     let notes_amax = !once && launch.scales.is_some_and(|scales| scales.amax.is_none());
     QuantizeArgs {
         table: scratch.table,

@@ -322,6 +322,9 @@ pub enum Nvfp4Way {
     General = 2,
     /// As `Lines`, in exact numbers.
     ExactLines = 3,
+    /// Blocks that are squares, of weights in BF16, mapped to 6, in exact numbers, with magnitudes that
+    /// the kernel finds itself.
+    SquaresOnce = 4,
 }
 
 impl Nvfp4Args {
@@ -332,6 +335,7 @@ impl Nvfp4Args {
         let exact = self.rowwise.exact != 0 || self.columnwise.exact != 0;
         let in_codes = self.rowwise.is_in_codes() || self.columnwise.is_in_codes();
         match (bf16 && of_groups, exact, in_codes) {
+            _ if self.progress != 0 => Nvfp4Way::SquaresOnce,
             _ if self.square != 0 => Nvfp4Way::Squares,
             (true, false, _) => Nvfp4Way::Lines,
             (true, true, false) => Nvfp4Way::ExactLines,
@@ -381,8 +385,10 @@ pub struct Nvfp4Args {
     pub target: u32,
     /// Zero.
     pub reserved: u32,
-    /// Zero; keeps the size a multiple of the alignment.
-    pub reserved2: u64,
+    /// Device address of what blocks tell each other,
+    /// [`Progress`](super::quantize::Progress): squares whose source is read once. 0: magnitudes are
+    /// known.
+    pub progress: u64,
 }
 
 /// Arguments of `mxfp8_dequantize` and `nvfp4_dequantize`: one copy to BF16, FP16 or FP32. The

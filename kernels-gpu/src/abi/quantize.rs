@@ -169,8 +169,9 @@ pub struct QuantizeArgs {
     pub progress: u64,
 }
 
-/// What the blocks of `quantize_current_rows` and `quantize_current_columns` tell each other, in
-/// scratch memory that `group_scales` clears for them: offsets in bytes.
+/// What the blocks of `quantize_current_rows`, `quantize_current_columns` and
+/// `quantize_nvfp4_squares_once` tell each other, in scratch memory that `group_scales` clears for
+/// them: offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// `[u32; 2]` of each group: the bits of the largest magnitude so far, and how many of the

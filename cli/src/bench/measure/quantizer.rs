@@ -29,7 +29,7 @@ pub enum Kind {
     Square,
     /// MXFP8.
     Mxfp8(Form),
-    /// NVFP4.
+    /// NVFP4, of weights in squares.
     Nvfp4(Form),
     /// NVFP4 with the columnwise copy transformed; output gradients are rounded at random.
     Hadamard(Form),
@@ -67,7 +67,9 @@ pub fn all() -> impl Iterator<Item = Quantizer> {
             .chain(of(Kind::Hadamard(form), Source::X, &[Column, Both]))
             .chain(of(Kind::Hadamard(form), Source::Dy, every))
     });
-    fp8.chain(micro)
+    // As layers on Hopper have them.
+    let weights = of(Kind::Nvfp4(Form::Exact), Source::W, &[Both]);
+    fp8.chain(micro).chain(weights)
 }
 
 impl Quantizer {
@@ -116,6 +118,9 @@ impl Quantizer {
             Kind::Vector => Format::fp8(dtype, Blocks::Vector),
             Kind::Square => Format::fp8(dtype, Blocks::Square),
             Kind::Mxfp8(_) => Format::Mxfp8 { dtype, blocks: BlockShape::Line },
+            Kind::Nvfp4(_) if self.source == Source::W => {
+                Format::Nvfp4(Nvfp4Format { blocks: BlockShape::Square, ..Nvfp4Format::LINES })
+            }
             Kind::Nvfp4(_) => Format::Nvfp4(Nvfp4Format::LINES),
             Kind::Hadamard(_) => {
                 Format::Nvfp4(Nvfp4Format { transform: Transform::Hadamard, ..Nvfp4Format::LINES })
@@ -150,7 +155,9 @@ impl Quantizer {
             (Kind::Mxfp8(_), _) => 1.0 + 1.0 / 32.0,
             (Kind::Nvfp4(_) | Kind::Hadamard(_), _) => 0.5 + 1.0 / 16.0,
         };
-        let copies = if self.copies == Copies::Both { 2.0 } else { 1.0 };
+        // Exact numbers of squares are both copies at once.
+        let is_shared = matches!(self.kind, Kind::Nvfp4(Form::Exact)) && self.source == Source::W;
+        let copies = if self.copies == Copies::Both && !is_shared { 2.0 } else { 1.0 };
         elements as f64 * (2.0 + copies * copy)
     }
 }
@@ -165,7 +172,7 @@ mod tests {
         let mut unique = names.clone();
         unique.sort();
         unique.dedup();
-        assert_eq!((names.len(), unique.len()), (32, 32), "{names:?}");
+        assert_eq!((names.len(), unique.len()), (33, 33), "{names:?}");
         for name in ["group.row", "square.both", "vector.both.dy", "hadamard-exact.row.dy"] {
             assert!(names.iter().any(|own| own == name), "{name}");
         }

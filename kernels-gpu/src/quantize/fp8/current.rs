@@ -1,5 +1,5 @@
-//! Current scaling that reads its source once: a scale for each group, from the group's own
-//! magnitudes.
+//! Quantizers that read their source once, with a scale for each group from the group's own
+//! magnitudes: current scaling in FP8, and NVFP4's weights in squares.
 //!
 //! No element can be quantized before all of its group have been seen. So a block has a ring of
 //! tiles in shared memory: they are measured when they land, and quantized when their group is
@@ -40,7 +40,7 @@ use super::job::Job;
 use super::scale::ScaleRule;
 use super::source::Source;
 use super::stage::{self, Stage};
-use super::tiles::Extent;
+use super::tiles::{Extent, Tile};
 use super::{WARPS, largest, note_amax};
 use crate::abi::quantize::{Blocks, Progress, QuantizeArgs};
 
@@ -88,8 +88,8 @@ const BARRIERS: u32 = ORDERS + 2 * 16;
 pub const ROOM: u32 = BARRIERS + 2 * TILES * Barrier::BYTES;
 
 /// Dynamic shared memory.
-pub const fn shared_bytes<S: Source, C: Copies<S>>() -> u32 {
-    C::STAGES + TILES * Stage::bytes(S::BYTES)
+pub const fn shared_bytes<C: Copies>() -> u32 {
+    C::STAGES + TILES * Stage::bytes(<C::Element as Source>::BYTES)
 }
 
 /// Where a tile lies, and what is known of it.
@@ -103,8 +103,76 @@ pub struct At {
     pub job: u32,
 }
 
-/// How the copies of a tile are made, by [`super::THREADS`] threads of the block.
-pub trait Copies<S: Source> {
+/// What a kernel's arguments say of the tensor that is quantized.
+pub trait Tensor {
+    /// What is divided into tiles.
+    fn extent(&self) -> Extent;
+
+    /// Device address of the [`Progress`].
+    fn progress(&self) -> u64;
+
+    /// Where a tile lies, of elements of so many bytes.
+    ///
+    /// # Safety
+    ///
+    /// All lanes of one warp call it; the addresses are valid for what the fields describe.
+    unsafe fn job(&self, tile: &Tile, bytes: u32) -> Job;
+
+    /// What follows for all of a group from its largest magnitude.
+    fn scale(&self, amax: f32) -> f32;
+
+    /// Stores what is known of a group.
+    ///
+    /// # Safety
+    ///
+    /// One thread calls it, once for each group; the addresses are valid for what the fields
+    /// describe.
+    unsafe fn store_scale(&self, group: u32, scale: f32);
+}
+
+impl Tensor for QuantizeArgs {
+    #[inline(always)]
+    fn extent(&self) -> Extent {
+        Extent::of(self)
+    }
+
+    #[inline(always)]
+    fn progress(&self) -> u64 {
+        self.progress
+    }
+
+    #[inline(always)]
+    unsafe fn job(&self, tile: &Tile, bytes: u32) -> Job {
+        // SAFETY: handed to the caller.
+        unsafe { Job::of_tile(self, tile, Blocks::Tensor, bytes, || 1.0) }
+    }
+
+    #[inline(always)]
+    fn scale(&self, amax: f32) -> f32 {
+        ScaleRule { ceiling: f32::MAX, ..ScaleRule::of(self, 0.0) }.scale(amax)
+    }
+
+    #[inline(always)]
+    unsafe fn store_scale(&self, group: u32, scale: f32) {
+        let at = 4 * u64::from(group);
+        // SAFETY: handed to the caller.
+        unsafe {
+            store_f32(self.scale + at, scale);
+            for copy in [&self.rowwise, &self.columnwise] {
+                if copy.data != 0 {
+                    store_f32(copy.scale_inv + at, 1.0 / scale);
+                }
+            }
+        }
+    }
+}
+
+/// What is made of tiles whose group is known, by [`super::THREADS`] threads of the block.
+pub trait Copies {
+    /// The source's elements, of 16 bits.
+    type Element: Source;
+    /// The kernel's arguments.
+    type Args: Tensor;
     /// What a thread takes of a tile.
     type Words: Copy;
 
@@ -121,14 +189,14 @@ pub trait Copies<S: Source> {
     /// The largest magnitude of what a thread has taken.
     fn amax(words: &Self::Words) -> f32;
 
-    /// Quantizes and stores a tile. The threads `meet` at a barrier; `free` says that a warp uses
-    /// the tile and what is known of it no more.
+    /// Quantizes and stores a tile, whose group has this scale. The threads `meet` at a barrier;
+    /// `free` says that a warp uses the tile and what is known of it no more.
     ///
     /// # Safety
     ///
     /// As [`Copies::take`]; all threads call it; the addresses in `args` are valid for what its
     /// fields describe.
-    unsafe fn store(args: &QuantizeArgs, at: At, scale: f32, meet: impl Fn(), free: impl Fn());
+    unsafe fn store(args: &Self::Args, at: At, scale: f32, meet: impl Fn(), free: impl Fn());
 }
 
 /// Takes tiles until there are none.
@@ -137,7 +205,7 @@ pub trait Copies<S: Source> {
 ///
 /// As `quantize_current_rows`.
 #[inline(always)]
-pub unsafe fn run<S: Source, C: Copies<S>>(args: &QuantizeArgs) {
+pub unsafe fn run<C: Copies>(args: &C::Args) {
     // SAFETY: handed to the caller.
     unsafe {
         let ring = Ring { shared: shared_base(), stages: C::STAGES, tile: 0, parity: 0 };
@@ -153,9 +221,9 @@ pub unsafe fn run<S: Source, C: Copies<S>>(args: &QuantizeArgs) {
         }
         block_barrier();
         if warp_index() == WARPS {
-            Copying { args, ring, earlier: NONE, end: 0, is_closed: false }.run::<S>();
+            Copying::<C> { args, ring, earlier: NONE, end: 0, is_closed: false }.run();
         } else {
-            quantize::<S, C>(args, ring);
+            quantize::<C>(args, ring);
         }
     }
 }
@@ -172,11 +240,13 @@ struct Ring {
 
 impl Ring {
     #[inline(always)]
-    fn at<S: Source>(&self) -> At {
+    fn at<C: Copies>(&self) -> At {
         At {
             shared: self.shared,
             stage: Stage {
-                address: self.shared + self.stages + self.tile * Stage::bytes(S::BYTES),
+                address: self.shared
+                    + self.stages
+                    + self.tile * Stage::bytes(<C::Element as Source>::BYTES),
             },
             job: self.shared + self.tile * DESK,
         }
@@ -210,8 +280,8 @@ impl Ring {
 }
 
 /// The warp that claims tiles and copies them.
-struct Copying<'a> {
-    args: &'a QuantizeArgs,
+struct Copying<'a, C: Copies> {
+    args: &'a C::Args,
     ring: Ring,
     /// The tile that was measured last and is to be read again.
     earlier: u32,
@@ -221,17 +291,17 @@ struct Copying<'a> {
     is_closed: bool,
 }
 
-impl Copying<'_> {
+impl<C: Copies> Copying<'_, C> {
     #[inline(always)]
-    unsafe fn run<S: Source>(&mut self) {
+    unsafe fn run(&mut self) {
         // SAFETY: the whole warp calls it.
         unsafe {
-            let tiles = Extent::of(self.args).tiles();
+            let tiles = self.args.extent().tiles();
             loop {
-                self.wait_for_room::<S>(tiles);
+                self.wait_for_room(tiles);
                 let (mut tile, mut again) = (tiles, self.earlier != NONE && self.is_closed());
                 if !again {
-                    tile = claim(self.args);
+                    tile = claim(self.args.progress());
                     again = tile >= tiles && self.earlier != NONE;
                 }
                 if again {
@@ -241,7 +311,7 @@ impl Copying<'_> {
                     self.leave([order::END, 0, 0, 0]);
                     return;
                 }
-                self.fetch::<S>(tile, again);
+                self.fetch(tile, again);
                 self.ring.advance();
             }
         }
@@ -262,7 +332,7 @@ impl Copying<'_> {
         unsafe {
             let mut next = 0;
             if is_first_lane() {
-                next = load_relaxed_u32(self.args.progress + Progress::TAKEN as u64);
+                next = load_relaxed_u32(self.args.progress() + Progress::TAKEN as u64);
             }
             shuffle_index(next, 0)
         }
@@ -270,7 +340,7 @@ impl Copying<'_> {
 
     /// Waits until the ring has room for a tile.
     #[inline(always)]
-    unsafe fn wait_for_room<S: Source>(&mut self, tiles: u32) {
+    unsafe fn wait_for_room(&mut self, tiles: u32) {
         // SAFETY: the whole warp calls it.
         unsafe {
             let mut polls = 0;
@@ -281,9 +351,9 @@ impl Copying<'_> {
                     continue;
                 }
                 if self.next() < self.end {
-                    let tile = claim(self.args);
+                    let tile = claim(self.args.progress());
                     if tile < tiles {
-                        self.help::<S>(tile);
+                        self.help(tile);
                     }
                 }
             }
@@ -292,15 +362,15 @@ impl Copying<'_> {
 
     /// Starts the copy of a tile.
     #[inline(always)]
-    unsafe fn fetch<S: Source>(&mut self, tile: u32, again: bool) {
+    unsafe fn fetch(&mut self, tile: u32, again: bool) {
         // SAFETY: the whole warp calls it; there is room for the tile.
         unsafe {
-            let extent = Extent::of(self.args);
+            let extent = self.args.extent();
             let place = extent.tile_by_warp(tile);
-            let job = Job::of_tile(self.args, &place, Blocks::Tensor, S::BYTES, || 1.0);
-            let At { stage, job: desk, .. } = self.ring.at::<S>();
-            let pitch = u64::from(self.args.columns) * u64::from(S::BYTES);
-            stage.fetch_by_warp::<S>(job.source, pitch, job.rows, job.columns);
+            let job = self.args.job(&place, <C::Element as Source>::BYTES);
+            let At { stage, job: desk, .. } = self.ring.at::<C>();
+            let pitch = Self::pitch(&extent);
+            stage.fetch_by_warp::<C::Element>(job.source, pitch, job.rows, job.columns);
             job.leave(desk);
             let [first, end] = extent.tiles_of(place.group);
             let is_early = end - tile > TILES * grid_blocks();
@@ -323,22 +393,28 @@ impl Copying<'_> {
         }
     }
 
+    /// Bytes from one row of the source to the next.
+    #[inline(always)]
+    fn pitch(extent: &Extent) -> u64 {
+        u64::from(extent.columns) * u64::from(<C::Element as Source>::BYTES)
+    }
+
     /// Measures a tile that does not fit into the ring.
     #[inline(always)]
-    unsafe fn help<S: Source>(&mut self, tile: u32) {
+    unsafe fn help(&mut self, tile: u32) {
         // SAFETY: the whole warp calls it.
         unsafe {
-            let extent = Extent::of(self.args);
+            let extent = self.args.extent();
             let place = extent.tile_by_warp(tile);
-            let job = Job::of_tile(self.args, &place, Blocks::Tensor, S::BYTES, || 1.0);
-            let pitch = u64::from(self.args.columns) * u64::from(S::BYTES);
-            let own = stage::amax_by_lane::<S>(job.source, pitch, job.rows, job.columns);
+            let job = self.args.job(&place, <C::Element as Source>::BYTES);
+            let pitch = Self::pitch(&extent);
+            let own = stage::amax_by_lane::<C::Element>(job.source, pitch, job.rows, job.columns);
             let amax = warp_max(own.to_bits());
             self.remember(tile);
             [_, self.end] = extent.tiles_of(place.group);
             self.is_closed = false;
             if is_first_lane() {
-                report(self.args, place.group, amax);
+                report(self.args.progress(), place.group, amax);
             }
         }
     }
@@ -361,7 +437,7 @@ impl Copying<'_> {
     unsafe fn remember(&mut self, tile: u32) {
         if is_first_lane() {
             // SAFETY: the tile is this block's, and with it its place.
-            unsafe { store_u32(earlier(self.args, tile), self.earlier) };
+            unsafe { store_u32(self.place_of(tile), self.earlier) };
         }
         self.earlier = tile;
     }
@@ -373,22 +449,29 @@ impl Copying<'_> {
         // SAFETY: the whole warp calls it.
         unsafe {
             if is_first_lane() {
-                before = load_u32(earlier(self.args, tile));
+                before = load_u32(self.place_of(tile));
             }
             self.earlier = shuffle_index(before, 0);
         }
         tile
     }
+
+    /// Where it is kept which tile was remembered before this one.
+    #[inline(always)]
+    fn place_of(&self, tile: u32) -> u64 {
+        let layout = Progress::layout(self.args.extent().groups as usize, 0);
+        self.args.progress() + layout.earlier as u64 + 4 * u64::from(tile)
+    }
 }
 
 /// The warps that measure and quantize.
 #[inline(always)]
-unsafe fn quantize<S: Source, C: Copies<S>>(args: &QuantizeArgs, ring: Ring) {
+unsafe fn quantize<C: Copies>(args: &C::Args, ring: Ring) {
     // SAFETY: handed to the caller. All threads follow the same orders, so they meet at the
     // barriers.
     unsafe {
         let meet = || named_barrier::<1, { super::THREADS }>();
-        let mut director = Director::new(args, ring);
+        let mut director = Director::<C>::new(args, ring);
         let mut place = ring.shared + ORDERS;
         loop {
             if warp_index() == 0 {
@@ -408,25 +491,25 @@ unsafe fn quantize<S: Source, C: Copies<S>>(args: &QuantizeArgs, ring: Ring) {
                 }
             };
             if order == order::STORE {
-                C::store(args, ring.at::<S>(), f32::from_bits(scale), meet, free);
+                C::store(args, ring.at::<C>(), f32::from_bits(scale), meet, free);
                 continue;
             }
-            let words = C::take(ring.at::<S>().stage);
+            let words = C::take(ring.at::<C>().stage);
             if order == order::MEASURE {
                 free();
             }
             note_amax(ring.shared + MAXIMA, C::amax(&words));
             meet();
             if opaque(thread_index()) == 0 {
-                report(args, group, largest(ring.shared + MAXIMA).to_bits());
+                report(args.progress(), group, largest(ring.shared + MAXIMA).to_bits());
             }
         }
     }
 }
 
 /// What the first of the warps that quantize knows.
-struct Director<'a> {
-    args: &'a QuantizeArgs,
+struct Director<'a, C: Copies> {
+    args: &'a C::Args,
     /// The next tile to land.
     landing: Ring,
     /// Which tiles are held, a bit each.
@@ -437,9 +520,9 @@ struct Director<'a> {
     scale: f32,
 }
 
-impl<'a> Director<'a> {
+impl<'a, C: Copies> Director<'a, C> {
     #[inline(always)]
-    fn new(args: &'a QuantizeArgs, landing: Ring) -> Self {
+    fn new(args: &'a C::Args, landing: Ring) -> Self {
         Self { args, landing, holds: 0, has_ended: false, known: NONE, scale: 1.0 }
     }
 
@@ -506,7 +589,7 @@ impl<'a> Director<'a> {
                     let [_, group, bits, _] = load_shared_u32x4(ring.about());
                     if self.knows(group, bits >> 1) {
                         if bits & 1 != 0 && is_first_lane() {
-                            store_scale(self.args, group, self.scale);
+                            self.args.store_scale(group, self.scale);
                         }
                         return Some(ring.tile);
                     }
@@ -526,7 +609,7 @@ impl<'a> Director<'a> {
         }
         // SAFETY: the whole warp calls it.
         unsafe {
-            let state = state(self.args, group);
+            let state = state(self.args.progress(), group);
             let (mut measured, mut amax) = (0, 0);
             if is_first_lane() {
                 measured = load_acquire_u32(state + 4);
@@ -536,9 +619,8 @@ impl<'a> Director<'a> {
             if measured != tiles {
                 return false;
             }
-            let rule = ScaleRule { ceiling: f32::MAX, ..ScaleRule::of(self.args, 0.0) };
             self.known = group;
-            self.scale = rule.scale(f32::from_bits(amax));
+            self.scale = self.args.scale(f32::from_bits(amax));
             true
         }
     }
@@ -546,12 +628,12 @@ impl<'a> Director<'a> {
 
 /// Claims a tile.
 #[inline(always)]
-unsafe fn claim(args: &QuantizeArgs) -> u32 {
+unsafe fn claim(progress: u64) -> u32 {
     // SAFETY: the whole warp calls it.
     unsafe {
         let mut tile = 0;
         if is_first_lane() {
-            tile = fetch_add_u32(args.progress + Progress::TAKEN as u64, 1);
+            tile = fetch_add_u32(progress + Progress::TAKEN as u64, 1);
         }
         shuffle_index(tile, 0)
     }
@@ -559,42 +641,20 @@ unsafe fn claim(args: &QuantizeArgs) -> u32 {
 
 /// Tells all blocks what is largest in a tile of a group.
 #[inline(always)]
-unsafe fn report(args: &QuantizeArgs, group: u32, amax: u32) {
+unsafe fn report(progress: u64, group: u32, amax: u32) {
     // SAFETY: one thread calls it, once for each tile.
     unsafe {
-        let state = state(args, group);
+        let state = state(progress, group);
         reduce_max_u32(state, amax);
         reduce_add_release_u32(state + 4, 1);
     }
 }
 
-/// Stores the scale of a group, and its inverse.
-#[inline(always)]
-unsafe fn store_scale(args: &QuantizeArgs, group: u32, scale: f32) {
-    let at = 4 * u64::from(group);
-    // SAFETY: one thread calls it, once for each group.
-    unsafe {
-        store_f32(args.scale + at, scale);
-        for copy in [&args.rowwise, &args.columnwise] {
-            if copy.data != 0 {
-                store_f32(copy.scale_inv + at, 1.0 / scale);
-            }
-        }
-    }
-}
-
 /// Address of what is known of a group.
 #[inline(always)]
-fn state(args: &QuantizeArgs, group: u32) -> u64 {
+fn state(progress: u64, group: u32) -> u64 {
     let groups = Progress::layout(0, 0).groups as u64;
-    args.progress + groups + 8 * u64::from(group)
-}
-
-/// Address of the tile that was remembered before this one.
-#[inline(always)]
-fn earlier(args: &QuantizeArgs, tile: u32) -> u64 {
-    let layout = Progress::layout(args.groups as usize, 0);
-    args.progress + layout.earlier as u64 + 4 * u64::from(tile)
+    progress + groups + 8 * u64::from(group)
 }
 
 /// What the first lane answers, for the whole warp, which then knows what that lane has learned:

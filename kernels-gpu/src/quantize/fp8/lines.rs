@@ -10,6 +10,8 @@
 //! per vector the groups of tokens do not matter. A block then takes 8 parts of 16 × 128 from left
 //! to right, and needs to look nothing up but the number of rows.
 
+use core::marker::PhantomData;
+
 use ptx_std::memory::{
     load_constant_u32x4_if, load_shared_u32x4, shared_base, store_f32, store_shared_f32,
     store_u32x4_if,
@@ -33,7 +35,7 @@ use crate::table::Table;
 /// Dynamic shared memory: the tile, and a maximum per warp.
 pub const SHARED_BYTES: u32 = Job::BYTES + 4 * WARPS;
 /// The same of [`run_current`].
-pub const CURRENT_SHARED_BYTES: u32 = current::shared_bytes::<Bf16, OfLines>();
+pub const CURRENT_SHARED_BYTES: u32 = current::shared_bytes::<OfLines<Bf16>>();
 
 /// Lanes side by side in a row.
 const ACROSS: u32 = 8;
@@ -89,16 +91,18 @@ pub unsafe fn run_current(args: &QuantizeArgs) {
     unsafe {
         match args.source_type {
             _ if is_skipped(args) => {}
-            BF16 => current::run::<Bf16, OfLines>(args),
-            _ => current::run::<F16, OfLines>(args),
+            BF16 => current::run::<OfLines<Bf16>>(args),
+            _ => current::run::<OfLines<F16>>(args),
         }
     }
 }
 
 /// A rowwise copy alone.
-struct OfLines;
+pub struct OfLines<S>(PhantomData<S>);
 
-impl<S: Source> Copies<S> for OfLines {
+impl<S: Source> Copies for OfLines<S> {
+    type Element = S;
+    type Args = QuantizeArgs;
     type Words = Words;
 
     const STAGES: u32 = current::ROOM.next_multiple_of(128);
@@ -126,7 +130,7 @@ impl<S: Source> Copies<S> for OfLines {
         // SAFETY: handed to the caller.
         unsafe {
             let strip = strip_of_tile(args, &Job::take(at.job), warp_index());
-            let words = <Self as Copies<S>>::take(at.stage);
+            let words = Self::take(at.stage);
             free();
             store::<S>(args, &strip, words, |_| scale);
         }

@@ -38,14 +38,14 @@ mod columns;
 pub mod current;
 pub mod dequantize;
 pub mod group_scales;
-mod job;
+pub(super) mod job;
 pub mod lines;
 mod rows;
 mod scale;
-mod source;
-mod stage;
+pub(super) mod source;
+pub(super) mod stage;
 pub mod strips;
-mod tiles;
+pub(super) mod tiles;
 pub mod update_scales;
 
 use ptx_std::memory::{

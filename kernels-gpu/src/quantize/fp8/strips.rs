@@ -16,6 +16,8 @@
 //! Loads into registers pass the L1 cache, which has what shared memory leaves: 4 blocks have 128
 //! KiB on their way, and leave it 156 KiB.
 
+use core::marker::PhantomData;
+
 use ptx_std::convert_small::permute_bytes;
 use ptx_std::hint::opaque;
 use ptx_std::memory::{
@@ -67,7 +69,7 @@ const TURNED: u32 = (ROW_SCALES + 4 * HEIGHT).next_multiple_of(128);
 /// Dynamic shared memory.
 pub const SHARED_BYTES: u32 = TURNED + WIDTH * HEIGHT;
 /// The same of [`run_current`].
-pub const CURRENT_SHARED_BYTES: u32 = current::shared_bytes::<Bf16, OfStrips>();
+pub const CURRENT_SHARED_BYTES: u32 = current::shared_bytes::<OfStrips<Bf16>>();
 
 const _: () = assert!(WARPS_DOWN * STACK * STRIP == HEIGHT, "the strips fill a tile");
 const _: () = assert!(current::ROOM <= SUMS, "what `current` leaves stays");
@@ -121,16 +123,18 @@ pub unsafe fn run_current(args: &QuantizeArgs) {
     unsafe {
         match args.source_type {
             _ if is_skipped(args) => {}
-            BF16 => current::run::<Bf16, OfStrips>(args),
-            _ => current::run::<F16, OfStrips>(args),
+            BF16 => current::run::<OfStrips<Bf16>>(args),
+            _ => current::run::<OfStrips<F16>>(args),
         }
     }
 }
 
 /// A columnwise copy, alone or beside a rowwise one, or sums of columns.
-struct OfStrips;
+struct OfStrips<S>(PhantomData<S>);
 
-impl<S: Source> Copies<S> for OfStrips {
+impl<S: Source> Copies for OfStrips<S> {
+    type Element = S;
+    type Args = QuantizeArgs;
     type Words = Words;
 
     /// Behind the sums of columns, which lie where they do in the other kernels.
@@ -158,7 +162,7 @@ impl<S: Source> Copies<S> for OfStrips {
         // SAFETY: handed to the caller.
         unsafe {
             let place = Place::of(at.shared, at.job, at.stage.address);
-            let words = <Self as Copies<S>>::take(at.stage);
+            let words = Self::take(at.stage);
             if args.dbias_partial != 0 {
                 place.note_sums::<S>(&words);
             }

@@ -15,6 +15,7 @@
 //! | MXFP8 | 256 | 8 rows × 8 columns | all | 4 × 128 bytes (BF16) |
 //! | NVFP4's lines, rowwise | 128 | four pieces of 4 rows × 8 columns | a piece's | 4 × 128 bytes |
 //! | NVFP4's lines, columnwise | 128 | four pieces of 16 rows × 2 columns | a piece's | the same |
+//! | NVFP4's squares, read once | 256, and 32 that copy | 4 rows × 16 columns | half | 4 × 128 bytes |
 //! | NVFP4, all else | 128 | 16 rows × 8 columns | all of squares | 2 × 256 bytes (BF16) |
 //!
 //! # Bandwidth

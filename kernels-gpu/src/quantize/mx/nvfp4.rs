@@ -10,6 +10,7 @@ mod columns;
 mod found;
 mod general;
 pub mod lines;
+pub mod once;
 mod rows;
 mod shared;
 mod squares;
