@@ -104,8 +104,8 @@ impl<'a> QuantizeArgs<'a> {
 /// ```
 ///
 /// # Errors
-/// Shapes, types or devices that do not fit; a negative or infinite epsilon, or any scale rule where
-/// a history or the format has its own; what a format cannot combine
+/// Shapes, types or devices that do not fit; a negative or infinite epsilon, or any scale rule
+/// where a history or the format has its own; what a format cannot combine
 /// ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory that was given from outside
 /// ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap of what is written; a
 /// device without kernels; a driver failure.

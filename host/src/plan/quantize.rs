@@ -240,9 +240,9 @@ impl QuantizeProblem {
         !destination.has(Direction::Columnwise) && dbias.is_none() && input != DType::F32
     }
 
-    /// Whether one kernel finds the magnitudes of groups and quantizes by them, so that the source is
-    /// read once: where a group has no more tiles on average than blocks run at once. All blocks wait
-    /// for the last tile of a larger group, which costs more than a second read
+    /// Whether one kernel finds the magnitudes of groups and quantizes by them, so that the source
+    /// is read once: where a group has no more tiles on average than blocks run at once. All blocks
+    /// wait for the last tile of a larger group, which costs more than a second read
     /// (docs/performance.md).
     fn reads_once(&self, gpu: GpuTarget) -> Result<bool> {
         let Self { destination, input, scales, four_over_six, .. } = *self;

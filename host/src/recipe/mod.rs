@@ -35,8 +35,8 @@
 //!   scales are those of earlier steps, and the end of a step must be said
 //!   ([`LayerRecipe::update`](crate::LayerRecipe::update)).
 //! - [`Mxfp8Scaling`] and [`Nvfp4Scaling`] are for Blackwell, whose tensor cores multiply them. On
-//!   Hopper they are slower than BF16, with 0.66 to 0.92 and 0.61 to 0.86 (2026-11-29) of its
-//!   speed: there they serve to train with Blackwell's numbers.
+//!   Hopper they are slower than BF16, with 0.66 to 0.92 and 0.64 to 0.85 (2026-11-29) of its
+//!   speed on eight shapes: there they serve to train with Blackwell's numbers.
 
 mod format;
 

@@ -322,8 +322,8 @@ pub enum Nvfp4Way {
     General = 2,
     /// As `Lines`, in exact numbers.
     ExactLines = 3,
-    /// Blocks that are squares, of weights in BF16, mapped to 6, in exact numbers, with magnitudes that
-    /// the kernel finds itself.
+    /// Blocks that are squares, of weights in BF16, mapped to 6, in exact numbers, with magnitudes
+    /// that the kernel finds itself.
     SquaresOnce = 4,
 }
 
@@ -386,8 +386,8 @@ pub struct Nvfp4Args {
     /// Zero.
     pub reserved: u32,
     /// Device address of what blocks tell each other,
-    /// [`Progress`](super::quantize::Progress): squares whose source is read once. 0: magnitudes are
-    /// known.
+    /// [`Progress`](super::quantize::Progress): squares whose source is read once. 0: magnitudes
+    /// are known.
     pub progress: u64,
 }
 

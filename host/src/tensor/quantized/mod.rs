@@ -134,8 +134,8 @@ impl QuantizedTensor {
     /// there are, and their tensors must have the shapes of [`QuantizedSpec::copy`].
     ///
     /// # Errors
-    /// A specification that [`QuantizedTensor::empty`] refuses; a copy that it has is missing, or one
-    /// too many is given; shapes, types or devices that do not fit.
+    /// A specification that [`QuantizedTensor::empty`] refuses; a copy that it has is missing, or
+    /// one too many is given; shapes, types or devices that do not fit.
     pub fn from_copies(
         stream: &Stream,
         spec: QuantizedSpec,
