@@ -198,8 +198,8 @@ impl Progress {
 
 /// Arguments of `group_scales`, one block for each group, which does one of three things:
 ///
-/// - with a progress, it is cleared, and groups without tiles get their scales (current scaling
-///   that reads the source once);
+/// - with a progress, it is cleared, and groups without tiles get their scales (quantizers that
+///   read the source once; NVFP4's take weights, of which every group has tiles);
 /// - without a history, scales from the largest magnitudes of the group's tiles (current scaling);
 /// - with a history, the largest of them into the first line of the history, unless what it holds
 ///   is larger, and the scales, which are those that were quantized with, and their inverses to

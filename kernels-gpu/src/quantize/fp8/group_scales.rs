@@ -3,7 +3,8 @@
 //! *Current* scaling runs it between `amax_tiles` and `quantize_tensor`. *Delayed* scaling runs it
 //! after `quantize_tensor`, to note the magnitudes that it has left in the history, and the scales
 //! that it used and their inverses in the result. [`update_scales`](super::update_scales) makes the
-//! next scales of what was noted; before that, ranks may reduce it.
+//! next scales of what was noted; before that, ranks may reduce it. Where the source is read once,
+//! it clears what the quantizer's blocks tell each other, NVFP4's included.
 
 use ptx_std::memory::{
     load_constant_f32, load_constant_u32, load_f32, load_shared_u32, shared_base, store_f32,
