@@ -1,6 +1,6 @@
 //! Quantization: its problem and its launches.
 
-use grouped_linear_kernels::abi::mx::{MxCopy, Nvfp4Args, Nvfp4Target};
+use grouped_linear_kernels::abi::mx::{MxCopy, Nvfp4Args, Nvfp4Target, Nvfp4Way};
 use grouped_linear_kernels::abi::quantize::{
     COLUMN_BLOCK, HISTORIES, HISTORY_GROUPS, Progress, ROW_BLOCK,
 };
@@ -178,8 +178,8 @@ impl QuantizeProblem {
 
     pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
         let tiles = self.tiles()?;
-        let role = self.role(gpu)?;
-        let kernel = walking(role, tiles, gpu)?;
+        let once = self.role_of_one_read(gpu)?;
+        let kernel = walking(once.map_or_else(|| self.role(), Ok)?, tiles, gpu)?;
         let reduce = match self.dbias {
             None => None,
             Some(_) => {
@@ -192,21 +192,18 @@ impl QuantizeProblem {
         Ok(LaunchPlan {
             kernel,
             reduce,
-            scales: self.scales_plan(tiles, gpu)?,
+            scales: self.scales_plan(tiles, once.is_some(), gpu)?,
             align: None,
             tile: (ROW_BLOCK, COLUMN_BLOCK),
             row_align: ROW_BLOCK,
-            workspace: self.workspace(tiles as usize, gpu)?,
+            workspace: self.workspace(tiles as usize, once.is_some()),
         })
     }
 
-    fn role(&self, gpu: GpuTarget) -> Result<Role> {
+    /// The kernel, where none measures groups and quantizes them ([`Self::role_of_one_read`]).
+    fn role(&self) -> Result<Role> {
         let element = self.element()?;
         Ok(match self.destination.format {
-            Format::Fp8 { .. } if self.reads_once(gpu)? && self.is_of_rows() => {
-                Role::QuantizeCurrentRows
-            }
-            Format::Fp8 { .. } if self.reads_once(gpu)? => Role::QuantizeCurrentColumns,
             Format::Fp8 { blocks, .. } if self.is_of_rows() => Role::QuantizeFp8Rows(blocks),
             Format::Fp8 { blocks, .. } if self.input != DType::F32 => {
                 Role::QuantizeFp8Columns(blocks)
@@ -226,7 +223,6 @@ impl QuantizeProblem {
                     square: u32::from(format.blocks == BlockShape::Square),
                     row_scaled: u32::from(format.scope == Scope::Row),
                     target: self.nvfp4_target() as u32,
-                    progress: u64::from(self.reads_once(gpu)?),
                     ..Nvfp4Args::default()
                 };
                 Role::QuantizeNvfp4(args.way(element), element)
@@ -240,39 +236,46 @@ impl QuantizeProblem {
         !destination.has(Direction::Columnwise) && dbias.is_none() && input != DType::F32
     }
 
-    /// Whether one kernel finds the magnitudes of groups and quantizes by them, so that the source
-    /// is read once: where a group has no more tiles on average than blocks run at once. All blocks
-    /// wait for the last tile of a larger group, which costs more than a second read
-    /// (docs/performance.md).
-    fn reads_once(&self, gpu: GpuTarget) -> Result<bool> {
+    /// The kernel that finds the magnitudes of groups and quantizes by them, so that the source is
+    /// read once: where there is one, and a group has no more tiles on average than its blocks run
+    /// at once. All blocks wait for the last tile of a larger group, which costs more than a second
+    /// read (docs/performance.md).
+    fn role_of_one_read(&self, gpu: GpuTarget) -> Result<Option<Role>> {
         let Self { destination, input, scales, four_over_six, .. } = *self;
+        let role = match destination.format {
+            Format::Fp8 { .. }
+                if destination.format.is_whole()
+                    && scales == ScaleSource::Own
+                    && input != DType::F32 =>
+            {
+                if self.is_of_rows() {
+                    Role::QuantizeCurrentRows
+                } else {
+                    Role::QuantizeCurrentColumns
+                }
+            }
+            // Weights as layers on Hopper have them.
+            Format::Nvfp4(Nvfp4Format {
+                blocks: BlockShape::Square, scope: Scope::Group, ..
+            }) if matches!(destination.source, SourceShape::Weights { .. })
+                && destination
+                    .directions()
+                    .all(|own| destination.form(own) == Some(Form::Exact))
+                && input == DType::Bf16
+                && four_over_six.is_none() =>
+            {
+                Role::QuantizeNvfp4(Nvfp4Way::SquaresOnce, self.element()?)
+            }
+            _ => return Ok(None),
+        };
         // Not counting what the padding of tokens may add.
         let row_blocks = match destination.source {
             SourceShape::Tokens { rows, .. } => rows.div_ceil(ROW_BLOCK as usize),
             SourceShape::Weights { .. } => self.row_blocks(),
         };
-        let has_kernel = match destination.format {
-            Format::Fp8 { .. } => {
-                destination.format.is_whole() && scales == ScaleSource::Own && input != DType::F32
-            }
-            Format::Mxfp8 { .. } => false,
-            // Weights as layers on Hopper have them.
-            Format::Nvfp4(Nvfp4Format { blocks, scope, .. }) => {
-                let mut forms = destination.directions().map(|own| destination.form(own));
-                let is_exact = forms.all(|form| form == Some(Form::Exact));
-                let is_of_weights = matches!(destination.source, SourceShape::Weights { .. });
-                let is_square = blocks == BlockShape::Square && scope == Scope::Group;
-                is_square
-                    && is_exact
-                    && is_of_weights
-                    && input == DType::Bf16
-                    && four_over_six.is_none()
-            }
-        };
-        let blocks = held(row(Role::QuantizeCurrentColumns)?, gpu);
-        let is_small =
-            (row_blocks * self.column_blocks()) as u64 <= blocks * destination.groups as u64;
-        Ok(has_kernel && is_small)
+        let tiles = (row_blocks * self.column_blocks()) as u64;
+        let is_small = tiles <= held(row(role)?, gpu) * destination.groups as u64;
+        Ok(is_small.then_some(role))
     }
 
     /// How the kernels call the choice between 6 and 4.
@@ -291,13 +294,13 @@ impl QuantizeProblem {
     }
 
     /// The kernels before (or, with given scales, after) the main one.
-    fn scales_plan(&self, tiles: u64, gpu: GpuTarget) -> Result<Option<ScalesPlan>> {
+    fn scales_plan(&self, tiles: u64, once: bool, gpu: GpuTarget) -> Result<Option<ScalesPlan>> {
         let QuantizedSpec { groups, source, format, .. } = self.destination;
         let of_groups = |role| -> Result<PlannedKernel> {
             Ok(PlannedKernel { role: row(role)?.role, grid: [groups as u32, 1] })
         };
         Ok(match (format, self.scales) {
-            (_, ScaleSource::Own) if self.reads_once(gpu)? => {
+            (_, ScaleSource::Own) if once => {
                 Some(ScalesPlan { amax: None, groups: of_groups(Role::GroupScales)? })
             }
             (Format::Nvfp4(Nvfp4Format { scope: Scope::Group, .. }), _) => Some(ScalesPlan {
@@ -329,7 +332,7 @@ impl QuantizeProblem {
         [self.destination.has(Direction::Rowwise) || !transformed, transformed]
     }
 
-    fn workspace(&self, tiles: usize, gpu: GpuTarget) -> Result<WorkspaceMap> {
+    fn workspace(&self, tiles: usize, once: bool) -> WorkspaceMap {
         let QuantizedSpec { groups, source, format, .. } = self.destination;
         let after = |bytes: usize| bytes.next_multiple_of(256);
         let amax = match source {
@@ -337,18 +340,18 @@ impl QuantizeProblem {
             SourceShape::Weights { .. } => 0,
         };
         let forms = match format {
+            _ if once => 1,
             Format::Fp8 { .. } => usize::from(format.is_whole()),
             Format::Mxfp8 { .. } => 0,
             // The source as it is, and transformed.
             Format::Nvfp4(_) => 2,
         };
-        let bytes =
-            if self.reads_once(gpu)? { Progress::layout(groups, tiles).bytes } else { 4 * tiles };
+        let bytes = if once { Progress::layout(groups, tiles).bytes } else { 4 * tiles };
         let random = amax + after(bytes) * forms;
         let partial = random + if self.stochastic { after(16) } else { 0 };
         let sums = if self.dbias.is_some() { self.row_blocks() * source.columns() } else { 0 };
         let bytes = partial + 4 * sums;
-        Ok(WorkspaceMap { table: 0, amax, random, partial, aligned: partial, bytes })
+        WorkspaceMap { table: 0, amax, random, partial, aligned: partial, bytes }
     }
 
     /// Bytes of the magnitudes of one form of the source.
@@ -369,8 +372,6 @@ fn countable(blocks: u64) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use grouped_linear_kernels::abi::mx::Nvfp4Way;
-
     use super::*;
     use crate::recipe::Blocks;
 
@@ -413,7 +414,8 @@ mod tests {
                 let tiles = groups * rows.div_ceil(128) * 16;
                 let blocks = tiles.min(264) as u32;
                 assert_eq!(launch.kernel.map(|kernel| kernel.grid), Some([blocks, 1]), "{what}");
-                assert!(launch.workspace.bytes >= Progress::layout(groups, tiles).bytes, "{what}");
+                let progress = Progress::layout(groups, tiles).bytes.next_multiple_of(256);
+                assert_eq!(launch.workspace.bytes, progress, "{what}");
             }
         }
         Ok(())

@@ -88,6 +88,10 @@ impl fmt::Display for QuantizeCase {
     }
 }
 
+/// Rows of a group with 301 tiles, which are more than blocks run at a time on any GPU: where small
+/// groups are read once, this one is read twice.
+const TALL: usize = 300 * 128 + 16;
+
 /// The quantizations that every engine runs.
 pub fn quantize_cases() -> Vec<QuantizeCase> {
     let plain = QuantizeCase {
@@ -190,6 +194,14 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
         cases.push(QuantizeCase { dbias: Some(one), copies: [false, true], ..own });
     }
     let format = Format::fp8(DType::E5m2, Blocks::Tensor);
+    let tokens = SourceCase::Tokens(RowPattern::Listed(&[TALL, 3]), 70);
+    for (source, copies) in [
+        (SourceCase::Weights(Layout::Packed, 1, TALL), [true, true]),
+        (tokens, [true, true]),
+        (tokens, [true, false]),
+    ] {
+        cases.push(QuantizeCase { source, columns: 16, copies, format, ..plain });
+    }
     for steps in [1, 4] {
         let delayed = QuantizeCase { history: Some(steps), scale: any, format, ..plain };
         cases.push(delayed);
@@ -264,6 +276,17 @@ fn micro_cases(plain: &QuantizeCase, cases: &mut Vec<QuantizeCase>) {
         let source = SourceCase::Tokens(RowPattern::Edges, 3);
         let dbias = Some((DType::F32, Accumulate::Add));
         cases.push(QuantizeCase { source, dbias, columns: 224, form: Form::Exact, ..own });
+    }
+    // Squares in exact numbers are read once or twice, as their number of tiles says.
+    let exact = QuantizeCase { format: Format::Nvfp4(squares), form: Form::Exact, ..*plain };
+    for (layout, groups, rows, columns) in
+        [(Layout::Packed, 1, TALL, 16), (Layout::Discrete, 2, 160, 224)]
+    {
+        let source = SourceCase::Weights(layout, groups, rows);
+        let of_weights = QuantizeCase { source, columns, ..exact };
+        cases.push(QuantizeCase { copies: [false, true], ..of_weights });
+        cases.push(QuantizeCase { flag: Some(1), ..of_weights });
+        cases.push(QuantizeCase { flag: Some(0), ..of_weights });
     }
     for format in [lines, mixed] {
         let random = QuantizeCase { format: Format::Nvfp4(format), stochastic: true, ..*plain };
