@@ -3,11 +3,13 @@
 
 use grouped_linear::{
     BackwardOptions, BiasUse, Captured, CapturedLayer, DType, Device, Error, ForwardOptions,
-    GradSink, GroupedTensor, KernelChoice, Needs, PendingWgrad, RowSink, Saved, Splits, Stream,
-    Tensor, Wgrad,
+    GradSink, GroupedLinear, GroupedTensor, KernelChoice, Needs, PendingWgrad, RowSink, Saved,
+    Splits, Stream, Tensor, Wgrad,
 };
 
-use crate::device::{Inputs, Layout, Outputs, grouped_bits, poison_tensor, run_all};
+use crate::device::{
+    Inputs, Layout, Outputs, grouped_bits, poison_tensor, run_all, tensor_bits, untouched,
+};
 use crate::host::{Host, RESULTS, Sizes, equal_bits, equal_values, value};
 use crate::{Check, Outcome};
 
@@ -33,6 +35,8 @@ pub fn checks() -> Vec<Check> {
     checks.push(Check::new("captured: accumulates once a call", accumulates).emulated_if(true));
     checks.push(Check::new("captured: sinks that change", sinks).emulated_if(true));
     checks.push(Check::new("captured: refusals", refusals).emulated_if(true));
+    let check = Check::new("captured: replays are refused what calls are", refused_replays);
+    checks.push(check.emulated_if(true));
     checks.push(Check::new("captured: two streams by turns", two_streams).emulated_if(true));
     checks
 }
@@ -389,6 +393,69 @@ fn refusals(device: &Device) -> Outcome {
     }
     step.outputs.check(&stream, &host, "after all")?;
     Ok(())
+}
+
+/// What no graph has in it is looked at all the same: how many rows were saved, and whose memory a
+/// gradient lies over.
+fn refused_replays(device: &Device) -> Outcome {
+    let stream = device.stream()?;
+    let host = Host::exact(sizes(DType::Bf16), &SPLITS[0], 5);
+    let mut step = Step::new(&stream, &host, Layout::Packed)?;
+    let Step { captured, inputs: Inputs { layer, x, dy, splits, .. }, outputs } = &mut step;
+    let save = |layer: &GroupedLinear, x: &Tensor, needs| {
+        let options = ForwardOptions { needs, ..ForwardOptions::default() };
+        layer.forward(&stream, x, splits, options).map(|(_, saved)| saved)
+    };
+    let nothing = || BackwardOptions {
+        dx: RowSink::Skip,
+        dw: Wgrad::Skip,
+        db: None,
+        ..BackwardOptions::default()
+    };
+
+    // More rows than dy has, of tokens that were not saved.
+    let needs = Needs { dw: false, ..Needs::default() };
+    let more = Tensor::zeros(&stream, &[ROWS + 8, host.sizes.k], DType::Bf16)?;
+    let (own, wrong) = (save(layer, x, needs)?, save(layer, &more, needs)?);
+    for (saved, want) in
+        [(&own, Some(Captured::First)), (&own, Some(Captured::Replayed)), (&wrong, None)]
+    {
+        poison_tensor(&stream, &outputs.dx)?;
+        let options = BackwardOptions { dx: RowSink::Into(&mut outputs.dx), ..nothing() };
+        let did = captured.backward_with(&stream, saved, dy, options).map(|(_, did)| did);
+        as_wanted("rows that differ", did, want)?;
+    }
+    untouched("dx", &tensor_bits(&stream, &outputs.dx)?, DType::Bf16)?;
+
+    // A layer whose weights lie where the other's gradient goes.
+    let weights = outputs.dw.clone();
+    let other = GroupedLinear::new(&stream, layer.config(), weights, None)?;
+    for (layer, want) in
+        [(&*layer, Some(Captured::First)), (layer, Some(Captured::Replayed)), (&other, None)]
+    {
+        outputs.poison_grads(&stream)?;
+        let saved = save(layer, x, Needs { dx: false, db: false, ..Needs::default() })?;
+        let options = BackwardOptions { dw: Wgrad::Delayed, ..nothing() };
+        let pending = layer.backward_with(&stream, saved, dy, options)?.pending;
+        let mut pending = pending.ok_or("no pending gradient")?;
+        let sink = GradSink::Overwrite(&mut outputs.dw);
+        let did = captured.run_delayed(&stream, &mut pending, sink).map(|(_, did)| did);
+        as_wanted("weights that are written over", did, want)?;
+        if pending.has_run() != want.is_some() {
+            return Err("a gradient has run, or has not, against what was answered".into());
+        }
+    }
+    untouched("dw", &grouped_bits(&stream, &outputs.dw)?, DType::Bf16)?;
+    Ok(stream.synchronize()?)
+}
+
+/// `None`: a refusal of what was given.
+fn as_wanted(what: &str, did: grouped_linear::Result<Captured>, want: Option<Captured>) -> Outcome {
+    match (did, want) {
+        (Ok(did), Some(want)) if did == want => Ok(()),
+        (Err(error), None) if error.is_invalid_argument() => Ok(()),
+        (did, want) => Err(format!("{what}: {did:?} instead of {want:?}").into()),
+    }
 }
 
 fn refused(what: &str, outcome: Option<Error>, part: &str) -> Outcome {

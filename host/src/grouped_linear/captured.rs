@@ -23,7 +23,8 @@ use crate::tensor::{DType, GroupedTensor, Tensor};
 /// A graph has buffers and sizes in it; only what lies *in* the buffers (tokens, splits, gradients)
 /// may change. So each call compares what it is given with what was recorded. Where a buffer, a
 /// shape or an option is another one, the call runs as it would without graphs, and is recorded
-/// anew for the calls that follow; the answer says so ([`Captured`]). Each call computes once,
+/// anew for the calls that follow; the answer says so ([`Captured`]). A replay is refused what the
+/// layer's own call would be, and then nothing is launched. Each call computes once,
 /// recorded or replayed, so accumulating sinks add once. Buffers that alternate want a
 /// `CapturedLayer` each; clones of the layer share their parameters.
 ///
@@ -184,7 +185,9 @@ impl CapturedLayer {
             ("kernel", Part::Kernel(kernel)),
             ("the recipe", Part::recipe(options.recipe)),
         ];
-        if let Some(((_, saved), captured)) = replay(&self.forward, &signature, stream)? {
+        // Forward refuses nothing that is not in the signature.
+        let check = || Ok(());
+        if let Some(((_, saved), captured)) = replay(&self.forward, &signature, stream, check)? {
             return Ok((saved.clone(), captured));
         }
         let rows = x.shape().first().copied().unwrap_or(0);
@@ -241,7 +244,10 @@ impl CapturedLayer {
             ("kernel", Part::Kernel(*kernel)),
             ("the recipe", Part::recipe(saved.recipe.as_ref().or(saved.restore.as_ref()))),
         ];
-        if let Some((grads, captured)) = replay(&self.backward, &signature, stream)? {
+        // Not in the signature, since no kernel reads it: the layer and the rows of what was saved,
+        // and memory that no gradient may lie over.
+        let check = || self.layer.check_sinks(stream, saved, Some(dy), &options);
+        if let Some((grads, captured)) = replay(&self.backward, &signature, stream, check)? {
             return Ok((again(grads), captured));
         }
         let memory = saved.recipe.as_ref().or(saved.restore.as_ref());
@@ -280,7 +286,8 @@ impl CapturedLayer {
             ("kernel", Part::Kernel(operands.kernel())),
             ("the recipe", Part::Product(operands.rules())),
         ];
-        if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream)? {
+        let check = || pending.check_unkept(&sink);
+        if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream, check)? {
             pending.release();
             return Ok((dw.clone(), captured));
         }
@@ -307,15 +314,17 @@ fn again(grads: &SelectedGrads) -> SelectedGrads {
     }
 }
 
-/// Launches the graph if it was recorded for this.
+/// Launches the graph if it was recorded for this and nothing is in the way.
 fn replay<'a, T>(
     recording: &'a Option<Recording<T>>,
     signature: &Signature,
     stream: &Stream,
+    check: impl FnOnce() -> Result<()>,
 ) -> Result<Option<(&'a T, Captured)>> {
     refuse_capture(stream)?;
     match recording {
         Some(recording) if recording.signature == *signature => {
+            check()?;
             recording.graph.launch(stream)?;
             Ok(Some((&recording.result, Captured::Replayed)))
         }

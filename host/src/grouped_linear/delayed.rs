@@ -60,16 +60,20 @@ impl PendingWgrad {
     /// and its recipe's memory has not been freed; out of memory; a driver failure.
     pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
         let operands = self.operands()?;
-        if let Some(dw) = sink.buffer() {
-            let mut overlaps = Overlaps::default();
-            overlaps.read_unkept(&self.unkept);
-            overlaps.write(dw.tensors());
-            overlaps.check()?;
-        }
+        self.check_unkept(&sink)?;
         let (mut dw, accumulate) = sink.open(stream, &self.config.weights())?;
         operands.compute(stream, accumulate, &mut dw)?;
         self.release();
         Ok(dw)
+    }
+
+    /// Refuses a buffer that lies over what it does not read; the product sees to what it reads.
+    pub(super) fn check_unkept(&self, sink: &GradSink<'_>) -> Result<()> {
+        let Some(dw) = sink.buffer() else { return Ok(()) };
+        let mut overlaps = Overlaps::default();
+        overlaps.read_unkept(&self.unkept);
+        overlaps.write(dw.tensors());
+        overlaps.check()
     }
 
     /// What it reads; an error once that is released.
