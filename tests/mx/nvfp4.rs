@@ -255,9 +255,10 @@ impl Case {
     }
 }
 
-/// Exact numbers and magnitudes from one read. Two blocks, which the bench runs at a time, hold fewer
-/// tiles than a group may have, and know it: they keep the last ones. Of four they do not know that
-/// two wait, so their rings are full of tiles whose group has others that nobody has claimed.
+/// Exact numbers and magnitudes from one read. Two blocks, which the bench runs at a time, hold
+/// fewer tiles than a group may have, and know it: they keep the last ones. Of four they do not
+/// know that two wait, so their rings are full of tiles whose group has others that nobody has
+/// claimed.
 fn check_once(
     bench: &mut Bench,
     what: &str,

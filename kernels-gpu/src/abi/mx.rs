@@ -356,7 +356,8 @@ pub struct Nvfp4Args {
     /// The copy whose blocks run along the rows; its data is transposed.
     pub columnwise: MxCopy,
     /// Device address of `f32[groups]`, or of `f32[rows]` where `row_scaled`: the largest
-    /// magnitudes from which the rowwise copy is scaled; of squares, both copies.
+    /// magnitudes from which the rowwise copy is scaled; of squares, both copies. With a
+    /// `progress` the kernel finds and writes them, else it reads them.
     pub rowwise_amax: u64,
     /// Device address of `f32[groups]`: the largest magnitudes from which the columnwise copy is
     /// scaled, after the transform if there is one; not read of squares.

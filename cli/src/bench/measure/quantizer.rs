@@ -29,7 +29,7 @@ pub enum Kind {
     Square,
     /// MXFP8.
     Mxfp8(Form),
-    /// NVFP4, of weights in squares.
+    /// NVFP4: tokens in lines, weights in squares.
     Nvfp4(Form),
     /// NVFP4 with the columnwise copy transformed; output gradients are rounded at random.
     Hadamard(Form),

@@ -3,19 +3,20 @@
 //! # Tiles
 //!
 //! The tiles of all groups, 128 × 128, are numbered along the columns first. A block measures or
-//! quantizes one; those of NVFP4's general kernels walk over several, and so do those that restore,
-//! or reorder scales. A tile's rows end with its group: rows past it are not read and count as
-//! zeros, so what is padded comes out as zeros by itself. A thread keeps its elements in registers
-//! from the read of the source to the last store, but for NVFP4's lines, whose pieces wait in
-//! shared memory: else nothing but scales, sums of columns, and the codes of transposed copies,
-//! goes through it.
+//! quantizes one; those of NVFP4's general kernels and of its squares that are read once walk over
+//! several, and so do those that restore, or reorder scales. A tile's rows end with its group: rows
+//! past it are not read and count as zeros, so what is padded comes out as zeros by itself. A
+//! thread keeps its elements in registers from the read of the source to the last store, but for
+//! NVFP4's lines, whose pieces wait in shared memory, and squares that are read once, which wait
+//! there for their group's largest magnitude, and are taken from it twice: else nothing but scales,
+//! sums of columns, and the codes of transposed copies, goes through it.
 //!
 //! | | threads | elements of a thread | at a time | rows that a warp loads at once |
 //! | --- | --- | --- | --- | --- |
 //! | MXFP8 | 256 | 8 rows × 8 columns | all | 4 × 128 bytes (BF16) |
 //! | NVFP4's lines, rowwise | 128 | four pieces of 4 rows × 8 columns | a piece's | 4 × 128 bytes |
 //! | NVFP4's lines, columnwise | 128 | four pieces of 16 rows × 2 columns | a piece's | the same |
-//! | NVFP4's squares, read once | 256, and 32 that copy | 4 rows × 16 columns | half | 4 × 128 bytes |
+//! | NVFP4's squares, read once | 256, and 32 that copy | 4 rows × 16 columns | half | 2 × 256 bytes |
 //! | NVFP4, all else | 128 | 16 rows × 8 columns | all of squares | 2 × 256 bytes (BF16) |
 //!
 //! # Bandwidth

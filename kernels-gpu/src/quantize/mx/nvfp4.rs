@@ -2,7 +2,7 @@
 //!
 //! A thread has sixteen rows of eight columns: all of a columnwise block, so that the Hadamard
 //! transform stays inside the thread, and half of a rowwise block, the lane beside it has the other
-//! half.
+//! half. [`lines`] of BF16 and squares that are read [`once`] share them out in ways of their own.
 
 mod ahead;
 mod blocks;
@@ -32,7 +32,7 @@ use crate::abi::mx::{NVFP4_BLOCK, Nvfp4Args};
 /// Threads of a block.
 pub const THREADS: u32 = 128;
 /// Dynamic shared memory: the transposed codes of a tile, the scales of both copies, the columns'
-/// sums; [lines] have sizes of their own.
+/// sums; [lines] and squares read [once] have sizes of their own.
 pub const SHARED_BYTES: u32 = SUMS + SUMS_BYTES;
 
 /// Bytes of a column's codes of a tile.
