@@ -210,6 +210,48 @@ fn wrong_input_is_refused_with_the_reason() {
     }
 }
 
+/// A step's loss is that of the weights before its update, which is what a checkpoint keeps.
+#[test]
+fn a_run_whose_last_update_diverged_fails_and_keeps_the_checkpoint_before() {
+    let folder = folder_with_text();
+    let path = |out: &str| folder.path().join(out).join("checkpoint.safetensors");
+    let diverged = |flags: &[&str], reasons: &[&str]| {
+        let error = fail(&train(folder.path(), flags));
+        assert!(reasons.iter().all(|reason| error.contains(reason)), "{flags:?}: {error}");
+    };
+    let advice = "the run diverged; start a new run with a lower --learning-rate";
+    let nothing = format!("{advice}. It had written no checkpoint yet");
+    let fast = ["--learning-rate=1e30", "--out=fast"];
+    diverged(&[&fast[..], &["--steps=1"]].concat(), &["step 1: held-out loss", &nothing]);
+    let infinite = ["--weight-decay=1e30", "--steps=2", "--checkpoint-every=1"];
+    diverged(&[&fast[..], &infinite].concat(), &["step 1: ", "holds NaN or infinity", &nothing]);
+    assert!(!path("fast").exists());
+
+    // The first update is of half the rate of the second.
+    let rates = ["--learning-rate=1000", "--weight-decay=1000", "--steps=40"];
+    let flags = [&rates[..], &["--checkpoint-every=1"]].concat();
+    let first = [&flags[..], &["--stop-after=1", "--out=good"]].concat();
+    succeed(&train(folder.path(), &first));
+    let kept = format!("{advice} and another --out. The checkpoint of step 1 is untouched\n");
+    let both = [&flags[..], &["--stop-after=2", "--out=both"]].concat();
+    diverged(&both, &["step 2: held-out loss NaN", &kept]);
+    same_tensors(&path("good"), &path("both"));
+    let before = fs::read(path("good")).unwrap();
+    diverged(&["--resume", "--stop-after=2", "--out=good"], &["step 2: held-out loss NaN", &kept]);
+    assert_eq!(fs::read(path("good")).unwrap(), before);
+}
+
+/// Where nothing has been looked at, the next step finds what the weights of a checkpoint give.
+#[test]
+fn a_checkpoint_that_a_run_diverges_from_is_named() {
+    let folder = folder_with_text();
+    let flags = ["--steps=40", "--learning-rate=1e10", "--checkpoint-every=1"];
+    let error = fail(&train(folder.path(), &flags));
+    assert!(error.contains("step 2: loss") && error.contains("gradient norm NaN"), "{error}");
+    let kept = "The checkpoint of step 1 is untouched, but this is what its weights lead to";
+    assert!(error.contains(kept), "{error}");
+}
+
 #[test]
 fn the_held_out_text_is_looked_at_as_often_as_was_asked() {
     let folder = folder_with_text();

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use rayon::prelude::*;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,16 @@ pub fn save(
         ("checksum".to_owned(), checksum),
     ]);
     files::replace(path, &serialize(views, Some(metadata))?)
+}
+
+/// The first tensor that holds NaN or infinity: a checkpoint with it is refused when it is read.
+pub fn not_finite(parameters: &[&mut Parameter]) -> Option<String> {
+    let mut tensors = parameters.iter().flat_map(|parameter| parts(parameter));
+    tensors.find(|(_, values)| !all_finite(values)).map(|(name, _)| name)
+}
+
+fn all_finite(values: &[f32]) -> bool {
+    values.par_iter().all(|value| value.is_finite())
 }
 
 /// A checkpoint whose header and checksum have been checked.
@@ -200,7 +211,7 @@ fn stored_dtype(values: &Values) -> Dtype {
 
 fn read_finite(tensors: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
     let values: Vec<f32> = read(tensors, name, Dtype::F32, shape)?;
-    ensure!(values.iter().all(|value| value.is_finite()), "tensor {name} holds NaN or infinity");
+    ensure!(all_finite(&values), "tensor {name} holds NaN or infinity");
     Ok(values)
 }
 
@@ -386,6 +397,26 @@ mod tests {
         let mut infinite = parameter(&[6]);
         infinite.values[4] = f32::INFINITY;
         assert!(reason(infinite, vec![parameter(&[6])]).contains("w holds NaN or infinity"));
+    }
+
+    /// What reading refuses is found before it is saved.
+    #[test]
+    fn numbers_that_are_not_finite_are_found_in_weights_and_moments() {
+        let found = |change: fn(&mut Parameter)| {
+            let mut parameter = parameter(&[2, 3]);
+            change(&mut parameter);
+            not_finite(&[
+                &mut Parameter::constant("v".into(), &[2], Decay::No, 1.0),
+                &mut parameter,
+            ])
+        };
+        assert_eq!(found(|_| {}), None);
+        let name = |change| found(change).unwrap();
+        assert_eq!(name(|w| w.values[5] = f32::NAN), "w");
+        assert_eq!(name(|w| w.first_moment[0] = f32::NEG_INFINITY), "w.first_moment");
+        assert_eq!(name(|w| w.second_moment[3] = f32::INFINITY), "w.second_moment");
+        // Of a gradient nothing is kept.
+        assert_eq!(found(|w| w.gradient[0] = f32::NAN), None);
     }
 
     #[test]

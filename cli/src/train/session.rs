@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 
 use super::adamw;
 use super::args::{Config, RecipeChoice, TrainArgs};
@@ -33,6 +33,8 @@ pub struct Session<'a> {
     sampler: Sampler,
     bigram: Bigram,
     step: usize,
+    /// Step of the checkpoint that lies in the folder.
+    saved: Option<usize>,
     log: Log,
     since_record: Interval,
     started: Instant,
@@ -116,6 +118,8 @@ impl<'a> Session<'a> {
             sampler,
             bigram,
             step,
+            // What an earlier run left has been set aside.
+            saved: args.resume.then_some(step),
             log,
             since_record: Interval::default(),
             started: Instant::now(),
@@ -147,7 +151,7 @@ impl<'a> Session<'a> {
         )
     }
 
-    /// Takes all steps that are left.
+    /// Takes all steps that are left. The last one's checkpoint is saved by [`Session::finish`].
     pub fn train(&mut self) -> Result<()> {
         self.warm_up()?;
         self.started = Instant::now();
@@ -160,13 +164,17 @@ impl<'a> Session<'a> {
             progress.step(self.step, outcome.loss, speed, &interval.load);
             let last = self.step == end;
             let look = last || self.step.is_multiple_of(self.args.evaluate_every);
+            let save = !last && self.step.is_multiple_of(self.args.checkpoint_every);
+            if look || save {
+                self.check_parameters()?;
+            }
             if look || self.step.is_multiple_of(self.args.log_every) {
                 let record = self.record(look)?;
                 progress.record(&record);
                 self.log.steps.push(record);
                 self.log.save(&log_path(self.args))?;
             }
-            if last || self.step.is_multiple_of(self.args.checkpoint_every) {
+            if save {
                 self.save_checkpoint()?;
             }
         }
@@ -193,21 +201,12 @@ impl<'a> Session<'a> {
         let start = Instant::now();
         let batch = self.sampler.batch(&self.text, self.step, self.config.batch);
         let outcome = self.model.train(&batch)?;
-        let mut parameters = self.model.parameters();
-        let norm = adamw::gradient_norm(&parameters);
-        ensure!(
-            outcome.loss.is_finite() && norm.is_finite(),
-            "step {}: loss {}, gradient norm {norm}: the run diverged; lower --learning-rate. {}",
-            self.step + 1,
-            outcome.loss,
-            // What an earlier run left has been set aside.
-            if checkpoint_path(self.args).exists() {
-                "The last checkpoint is untouched"
-            } else {
-                "It had written no checkpoint yet"
-            }
-        );
-        adamw::update(&mut parameters, &self.config, self.step, norm);
+        let norm = adamw::gradient_norm(&self.model.parameters());
+        if !(outcome.loss.is_finite() && norm.is_finite()) {
+            let what = format!("loss {}, gradient norm {norm}", outcome.loss);
+            return Err(self.diverged(self.step + 1, &what));
+        }
+        adamw::update(&mut self.model.parameters(), &self.config, self.step, norm);
         self.model.end_step()?;
         self.step += 1;
         self.since_record.add(&outcome, norm, start.elapsed());
@@ -215,8 +214,11 @@ impl<'a> Session<'a> {
     }
 
     fn record(&mut self, look: bool) -> Result<Record> {
-        let held_out_loss =
-            if look { Some(self.evaluate(GLANCE.min(self.args.held_out_bytes))?.0) } else { None };
+        let held_out_loss = if look {
+            Some(self.evaluate_finite(GLANCE.min(self.args.held_out_bytes))?.0)
+        } else {
+            None
+        };
         let interval = std::mem::take(&mut self.since_record);
         let steps = interval.steps.max(1) as f64;
         Ok(Record {
@@ -234,7 +236,34 @@ impl<'a> Session<'a> {
     fn save_checkpoint(&mut self) -> Result<()> {
         let state = State { step: self.step, config: self.config.clone(), text: self.identity };
         let memories = self.model.memories()?;
-        checkpoint::save(&checkpoint_path(self.args), &state, &self.model.parameters(), &memories)
+        checkpoint::save(&checkpoint_path(self.args), &state, &self.model.parameters(), &memories)?;
+        self.saved = Some(self.step);
+        Ok(())
+    }
+
+    /// Refuses weights and moments that no run could be resumed from.
+    fn check_parameters(&mut self) -> Result<()> {
+        match checkpoint::not_finite(&self.model.parameters()) {
+            Some(name) => Err(self.diverged(self.step, &format!("{name} holds NaN or infinity"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of a run whose numbers left the finite ones in this step.
+    fn diverged(&self, step: usize, what: &str) -> Error {
+        let advice = "start a new run with a lower --learning-rate";
+        let advice = match self.saved {
+            None => format!("{advice}. It had written no checkpoint yet"),
+            Some(saved) => {
+                // No step has been taken from it: its weights gave these numbers.
+                let but =
+                    if saved == self.step { ", but this is what its weights lead to" } else { "" };
+                format!(
+                    "{advice} and another --out. The checkpoint of step {saved} is untouched{but}"
+                )
+            }
+        };
+        anyhow!("step {step}: {what}: the run diverged; {advice}")
     }
 
     /// Loss on at most `most` held-out bytes, and where their tokens went. Recipes remember nothing
@@ -252,9 +281,20 @@ impl<'a> Session<'a> {
         Ok((sum / positions.len() as f64, load))
     }
 
-    /// Measures the held-out loss, completes the log and draws the curve.
+    /// [`Session::evaluate`], but for a loss that is no finite number.
+    fn evaluate_finite(&mut self, most: usize) -> Result<(f64, Load)> {
+        let (loss, load) = self.evaluate(most)?;
+        if !loss.is_finite() {
+            return Err(self.diverged(self.step, &format!("held-out loss {loss}")));
+        }
+        Ok((loss, load))
+    }
+
+    /// Measures the held-out loss, saves the last checkpoint, completes the log and draws the
+    /// curve.
     pub fn finish(&mut self) -> Result<Summary> {
-        let (held_out_loss, load) = self.evaluate(self.args.held_out_bytes)?;
+        let (held_out_loss, load) = self.evaluate_finite(self.args.held_out_bytes)?;
+        self.save_checkpoint()?;
         let positions = self.text.held_out_positions(self.args.held_out_bytes);
         let bigram_loss = self.bigram.loss(self.text.bytes(), &positions);
         let by_layer = self.model.times();
