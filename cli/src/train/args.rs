@@ -330,6 +330,11 @@ impl Config {
                 rate.is_finite() && rate >= 0.0,
                 "--{name} {rate}: it must be a finite number, 0 or more"
             );
+            ensure!(
+                (rate as f32).is_finite(),
+                "--{name} {rate:e}: it must be at most {:e}, since it is used in 32 bits",
+                f32::MAX
+            );
         }
         Ok(())
     }
@@ -369,7 +374,7 @@ pub mod tests {
 
     #[test]
     fn refusals_say_what_is_wrong() {
-        let cases: [(&[&str], &str); 8] = [
+        let cases: [(&[&str], &str); 11] = [
             (&["--experts", "4097"], "--experts 4097: a grouped product takes at most 4096"),
             (&["--hidden", "100"], "--hidden is 100; it must be a multiple of 8"),
             (
@@ -383,11 +388,22 @@ pub mod tests {
             (&["--top-k", "9"], "more than the 8 experts"),
             (&["--context", "3", "--embedding", "3"], "--context times --embedding is 9"),
             (&["--learning-rate=-1"], "--learning-rate -1"),
+            (&["--learning-rate=1e39"], "--learning-rate 1e39: it must be at most 3.4028235e38"),
+            (&["--weight-decay=3.5e38"], "--weight-decay 3.5e38: it must be at most"),
+            (&["--balance=1e300"], "--balance 1e300: it must be at most"),
             (&["--batch", "99999"], "between 1 and 32768"),
         ];
         for (flags, reason) in cases {
             let message = parse(flags).config.validate().unwrap_err().to_string();
             assert!(message.contains(reason), "{flags:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn the_largest_rates_of_32_bits_are_taken() {
+        let largest = f32::MAX.to_string();
+        for name in ["--learning-rate", "--weight-decay", "--balance"] {
+            parse(&[name, &largest]).config.validate().unwrap();
         }
     }
 
