@@ -33,6 +33,8 @@ fn without_a_gpu_it_says_what_it_needs() {
         &["--shape=s01"],
         &["--own=2,64,32,32,zipf:1", "--level=product"],
         &["--level=kernel", "--pass=quantize"],
+        &["--level=host", "--pass=fprop"],
+        &["--level=forward,layer"],
     ] {
         let output = bench(flags);
         assert!(!output.status.success() && output.stdout.is_empty());
@@ -58,6 +60,8 @@ fn flags_that_mean_nothing_together_are_refused() {
         (&["--rounds=0"], "--rounds"),
         (&["--warm-up=0"], "--warm-up"),
         (&["--peer-rest=kernel"], "needs `--pause`"),
+        (&["--level=layer", "--pass=fprop"], "`--pass` chooses products and quantizers"),
+        (&["--level=product,forward", "--pass=fprop"], "leave `--pass` or these levels out"),
         (&["--own=2,64,32,32,normal"], "`normal` is no distribution"),
         (&["--own=2,64,32,32,1:2"], "not 2 and 64"),
         (&["--shape=s99"], "no shape `s99`"),

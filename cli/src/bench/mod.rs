@@ -37,7 +37,7 @@ pub struct BenchArgs {
     /// The GPU that is predicted.
     #[arg(long, value_enum, default_value = "h200", requires = "model")]
     device: MachineChoice,
-    /// Passes; all if none is named.
+    /// Passes; all if none is named, and layers, which have several together.
     #[arg(long, value_enum, value_delimiter = ',')]
     pass: Vec<PassChoice>,
     /// Recipes, as `train` names them, or kernels of theirs; all that the GPU has if none is named.
@@ -94,11 +94,6 @@ impl BenchArgs {
             shapes.push(own.shape(number, self.seed)?);
         }
         Ok(shapes)
-    }
-
-    /// Whether a pass was asked for.
-    fn wants_pass(&self, pass: PassChoice) -> bool {
-        self.pass.is_empty() || self.pass.contains(&pass)
     }
 
     /// What the kernels multiply that were asked for.

@@ -12,7 +12,7 @@ use super::conductor::{Order, Turns};
 use super::peer::SCRIPT;
 use super::record::{Quantity, Rest, Settings};
 use super::task::{Level, Pace};
-use crate::bench::choices;
+use crate::bench::choices::{self, PassChoice};
 
 /// What is measured, how often, with which rests, and beside whom.
 #[derive(Args, Clone, Debug)]
@@ -64,10 +64,16 @@ pub struct MeasureArgs {
 
 impl MeasureArgs {
     /// Refuses flags that mean nothing together.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self, passes: &[PassChoice]) -> Result<()> {
         ensure!(
             self.peer_rest == Rest::Host || self.pause > 0,
             "`--peer-rest kernel` needs `--pause`, which is how long the kernel waits"
+        );
+        let layers = self.level.iter().any(|level| matches!(level, Level::Forward | Level::Layer));
+        ensure!(
+            passes.is_empty() || !layers,
+            "`--pass` chooses products and quantizers, and the levels `forward` and `layer` are of \
+             layers, of which no pass is measured alone; leave `--pass` or these levels out"
         );
         Ok(())
     }

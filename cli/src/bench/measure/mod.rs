@@ -38,14 +38,10 @@ const WARM_UP: Duration = Duration::from_secs(3);
 
 /// Measures what the flags ask for.
 pub fn run(args: &BenchArgs) -> Result<()> {
-    args.measure.check()?;
+    args.measure.check(&args.pass)?;
     let shapes = args.shapes()?;
     let recipes = args.wanted_recipes();
-    let wanted = Wanted {
-        levels: &args.measure.level,
-        pass: &|pass| args.wants_pass(pass),
-        recipes: &args.recipe,
-    };
+    let wanted = Wanted { levels: &args.measure.level, passes: &args.pass, recipes: &args.recipe };
     let plan = wanted.plan();
     if plan.is_empty() {
         bail!("`--level`, `--pass` and `--recipe` together ask for nothing that can be measured");

@@ -205,8 +205,8 @@ pub struct CasePlan {
 pub struct Wanted<'a> {
     /// Levels; all if there is none.
     pub levels: &'a [Level],
-    /// Whether a pass is.
-    pub pass: &'a dyn Fn(PassChoice) -> bool,
+    /// Passes; all, and layers, if there is none.
+    pub passes: &'a [PassChoice],
     /// Recipes; all if there is none.
     pub recipes: &'a [RecipeName],
 }
@@ -232,6 +232,10 @@ pub enum Level {
 impl Wanted<'_> {
     fn level(&self, level: Level) -> bool {
         self.levels.is_empty() || self.levels.contains(&level)
+    }
+
+    fn pass(&self, pass: PassChoice) -> bool {
+        self.passes.is_empty() || self.passes.contains(&pass)
     }
 
     /// Whether one of these kernels was asked for, or a recipe that has it.
@@ -261,7 +265,7 @@ impl Wanted<'_> {
         ];
         let mut cases = Vec::new();
         for (choice, pass) in passes {
-            if !(self.pass)(choice) || !self.any(&section.products(pass)) {
+            if !self.pass(choice) || !self.any(&section.products(pass)) {
                 continue;
             }
             let case = |quantity, replay| CasePlan { task: Task::Product(pass), quantity, replay };
@@ -283,7 +287,7 @@ impl Wanted<'_> {
 
     fn quantizers(&self) -> Vec<CasePlan> {
         let mut cases = Vec::new();
-        if !(self.pass)(PassChoice::Quantize) {
+        if !self.pass(PassChoice::Quantize) {
             return cases;
         }
         for own in quantizer::all().filter(|quantizer| self.any(quantizer.recipes())) {
@@ -301,7 +305,9 @@ impl Wanted<'_> {
     fn layers(&self, kind: LayerKind) -> Vec<CasePlan> {
         let mut cases = Vec::new();
         let asked_for = |name| self.recipes.contains(name);
-        if !(self.recipes.is_empty() || kind.recipes().iter().any(asked_for)) {
+        let recipe = self.recipes.is_empty() || kind.recipes().iter().any(asked_for);
+        // A layer has several passes together.
+        if !(recipe && self.passes.is_empty()) {
             return cases;
         }
         for (level, task) in [(Level::Forward, Task::Forward), (Level::Layer, Task::Layer)] {

@@ -40,7 +40,7 @@ fn shape(text: &str) -> Shape {
 }
 
 fn everything() -> Vec<(Section, Vec<CasePlan>)> {
-    Wanted { levels: &[], pass: &|_| true, recipes: &[] }.plan()
+    Wanted { levels: &[], passes: &[], recipes: &[] }.plan()
 }
 
 /// Every section and task, compared with FP64 and timed, on the CPU; it records no graphs.
@@ -158,8 +158,7 @@ fn kernels_alone_are_those_of_products_and_quantizers() {
         ((all.0, &[RecipeName::Block]), &["fp8", "quantize"]),
         ((all.0, &[RecipeName::Bf16]), &["bf16"]),
     ] {
-        let pass = |own| passes.contains(&own);
-        let of = |level| Wanted { levels: &[level], pass: &pass, recipes }.plan();
+        let of = |level| Wanted { levels: &[level], passes, recipes }.plan();
         let whole = |case: &CasePlan| {
             assert!(case.quantity == Quantity::Kernel && !case.replay, "{case:?}");
             CasePlan { quantity: Quantity::Gpu, ..*case }
@@ -170,6 +169,23 @@ fn kernels_alone_are_those_of_products_and_quantizers() {
             .collect();
         assert_eq!(plan, of(Level::Product));
         assert_eq!(plan.iter().map(|(section, _)| section.name()).collect::<Vec<_>>(), names);
+    }
+}
+
+/// A layer has several passes together; none of them is measured alone.
+#[test]
+fn layers_are_not_measured_where_passes_are_named() {
+    for level in [&[][..], &[Level::Host], &[Level::Replay, Level::Product]] {
+        let of = |passes| Wanted { levels: level, passes, recipes: &[] }.plan();
+        let layers = |plan: &[(Section, Vec<CasePlan>)]| {
+            plan.iter().filter(|(section, _)| matches!(section, Section::Layer(_))).count()
+        };
+        assert_eq!(layers(&of(&[])), LayerKind::ALL.len(), "{level:?}");
+        let plan = of(&[PassChoice::Fprop]);
+        assert_eq!(layers(&plan), 0, "{level:?}");
+        for case in plan.iter().flat_map(|(_, cases)| cases) {
+            assert_eq!(case.task, Task::Product(Pass::Fprop), "{level:?}");
+        }
     }
 }
 
@@ -187,7 +203,7 @@ fn a_recipe_that_was_not_asked_for_is_not_run() {
         (RecipeName::Delayed, &["layer.delayed"]),
         (RecipeName::Fp8Tensor, &["layer.current", "layer.current-cached", "layer.delayed"]),
     ] {
-        let plan = Wanted { levels: &[], pass: &|_| true, recipes: &[recipe] }.plan();
+        let plan = Wanted { levels: &[], passes: &[], recipes: &[recipe] }.plan();
         let sections: Vec<String> = plan.iter().map(|(section, _)| section.name()).collect();
         assert_eq!(sections, [&["fp8", "quantize"], layers].concat(), "{recipe:?}");
     }
@@ -305,8 +321,7 @@ fn a_run_is_written_whole_and_broken() {
     let flags = [&flags[..], &["--rounds=2", "--seed=9", "--recipe=bf16,mxfp8"]].concat();
     let args = CommandLine::parse_from(&flags).args;
     let shapes = args.shapes().unwrap();
-    let wanted =
-        Wanted { levels: &[Level::Product], pass: &|_| true, recipes: &[RecipeName::Bf16] };
+    let wanted = Wanted { levels: &[Level::Product], passes: &[], recipes: &[RecipeName::Bf16] };
     let read =
         || -> Record { serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap() };
     let device = Device::cpu();
