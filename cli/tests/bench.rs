@@ -56,6 +56,7 @@ fn flags_that_mean_nothing_together_are_refused() {
         (&["--model", "--rounds=3"], "--rounds"),
         (&["--model", "--no-peer"], "--no-peer"),
         (&["--model", "--stages", "--shape=s01"], "--shape"),
+        (&["--model", "--stages", "--pass=wgrad"], "--pass"),
         (&["--loop=3", "--pause=5"], "--pause"),
         (&["--rounds=0"], "--rounds"),
         (&["--warm-up=0"], "--warm-up"),

@@ -48,7 +48,8 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "pair", requires = "model")]
     tile: TileChoice,
     /// Print what a stage and the end of a tile cost each kernel, instead of shapes.
-    #[arg(long, requires = "model", conflicts_with_all = ["json", "errors", "shape", "own", "seed"])]
+    #[arg(long, requires = "model")]
+    #[arg(conflicts_with_all = ["json", "errors", "shape", "own", "seed", "pass"])]
     stages: bool,
     /// Print how far predictions are from measured times, instead of shapes.
     #[arg(long, requires = "model", conflicts_with = "json")]

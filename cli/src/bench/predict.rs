@@ -38,7 +38,7 @@ fn wanted_kernels(args: &BenchArgs, machine: &Machine, block: bool) -> Result<Ve
     if args.recipe.is_empty() {
         return Ok(all);
     }
-    let quantizers_only = !args.stages && args.pass == [PassChoice::Quantize];
+    let quantizers_only = args.pass == [PassChoice::Quantize];
     let mut kernels: Vec<Kernel> = Vec::new();
     for &recipe in &args.recipe {
         let is_own =
