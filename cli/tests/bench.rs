@@ -74,6 +74,15 @@ fn flags_that_mean_nothing_together_are_refused() {
     }
 }
 
+#[test]
+fn the_help_says_when_weights_are_quantized() {
+    let help = text(&["--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cached = "weights are quantized in every call, those of `current-cached` and \
+                  `block-cached` once before";
+    assert!(help.contains(cached), "{help}");
+}
+
 /// Other splits are predicted; what was measured belongs to the suite's own.
 #[test]
 fn other_seeds_and_own_shapes_are_predicted() {

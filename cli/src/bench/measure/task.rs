@@ -221,7 +221,8 @@ pub enum Level {
     Kernel,
     /// A layer's forward.
     Forward,
-    /// A layer's forward and backward; weights are quantized in every call.
+    /// A layer's forward and backward; weights are quantized in every call, those of
+    /// `current-cached` and `block-cached` once before.
     Layer,
     /// What calls take of the host.
     Host,
