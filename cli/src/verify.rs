@@ -99,7 +99,7 @@ impl fmt::Display for Check {
 }
 
 /// One row of the table.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Row {
     engine: &'static str,
     run: usize,
@@ -136,7 +136,7 @@ pub fn run(args: &VerifyArgs) -> Result<()> {
         rows.push(run_engine(engine, &cases));
     }
     say!("{}", table(&rows));
-    judge(args.device, &rows)
+    judge(args, &rows)
 }
 
 fn wanted(choice: DeviceChoice, engine: &str) -> bool {
@@ -214,22 +214,37 @@ fn table(rows: &[Row]) -> String {
     lines.join("\n")
 }
 
-/// A failed case is a failure; so is a GPU that was asked for and is not there.
-fn judge(choice: DeviceChoice, rows: &[Row]) -> Result<()> {
+/// A failed case is a failure; so is a GPU that was asked for and is not there, and a part of which
+/// nothing was run.
+fn judge(args: &VerifyArgs, rows: &[Row]) -> Result<()> {
     let failed: usize = rows.iter().map(|row| row.failed).sum();
     if failed > 0 {
         bail!("{failed} cases failed");
     }
     ensure!(
-        choice == DeviceChoice::Auto || rows.iter().all(|row| row.skipped == 0),
+        args.device == DeviceChoice::Auto || rows.iter().all(|row| row.skipped == 0),
         "the engine that was asked for cannot run here; --device cpu needs no GPU"
     );
+    let Part { number, of } = args.part;
+    let why = match args.device {
+        DeviceChoice::Cpu => {
+            "on the CPU quantizations are not, which would be compared with themselves, nor cases \
+             that it must refuse; ask for fewer parts, or for --device emulated:sm_90a"
+        }
+        _ => "cases that an engine must refuse are not; ask for fewer parts",
+    };
+    let run = rows.iter().any(|row| row.run > 0);
+    ensure!(run, "--part {number}/{of}: no case of it was run: {why}");
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn args(part: &str, device: DeviceChoice) -> VerifyArgs {
+        VerifyArgs { full: false, part: part.parse().expect("a part"), device }
+    }
 
     #[test]
     fn parts_are_the_whole() {
@@ -238,11 +253,7 @@ mod tests {
             assert_eq!(parts.iter().filter(|part| part.has(case)).count(), 1, "case {case}");
         }
         assert!((0..10).all(|case| "1/1".parse::<Part>().expect("a part").has(case)));
-        let nothing = VerifyArgs {
-            full: false,
-            part: "999999/1000000".parse().expect("a part"),
-            device: DeviceChoice::Cpu,
-        };
+        let nothing = args("999999/1000000", DeviceChoice::Cpu);
         assert!(run(&nothing).is_err_and(|error| error.to_string().contains("it has no case")));
         for wrong in ["0/3", "4/3", "3", "1/0", "a/b", "-1/3"] {
             assert!(wrong.parse::<Part>().is_err(), "{wrong}");
@@ -264,8 +275,35 @@ mod tests {
         assert_eq!(words[2][..6], ["cuda", "0", "0", "0", "0", "5"]);
         assert!(table.ends_with("cuda was skipped: no driver"));
 
-        assert!(judge(DeviceChoice::Auto, &rows).is_err());
-        assert!(judge(DeviceChoice::Auto, &rows[1..]).is_ok());
-        assert!(judge(DeviceChoice::Cuda, &rows[1..]).is_err());
+        let judge = |device, rows: &[Row]| {
+            judge(&args("3/16", device), rows).map_err(|error| error.to_string())
+        };
+        assert!(judge(DeviceChoice::Auto, &rows).is_err_and(|reason| reason == "1 cases failed"));
+        let [_, skipped] = rows;
+        let passed = Row { engine: "cpu", run: 1, refused: 3, ..Row::default() };
+        let refused = Row { engine: "cpu", refused: 3, ..Row::default() };
+        let idle = Row { engine: "cpu", ..Row::default() };
+        assert_eq!(judge(DeviceChoice::Auto, &[passed, skipped.clone()]), Ok(()));
+        let cannot = judge(DeviceChoice::Cuda, std::slice::from_ref(&skipped)).unwrap_err();
+        assert!(cannot.contains("cannot run here"), "{cannot}");
+        for nothing in [vec![skipped.clone()], vec![refused], vec![idle, skipped], vec![]] {
+            let reason = judge(DeviceChoice::Auto, &nothing).unwrap_err();
+            assert!(reason.starts_with("--part 3/16: no case of it was run"), "{reason}");
+        }
+    }
+
+    /// A part that has a single case, a quantization.
+    #[test]
+    fn a_part_of_which_nothing_is_run_is_no_success() {
+        let plain = selected_cases().len() + cast_cases().len();
+        let low = low_precision_cases();
+        let is_quantization =
+            |case: &LowPrecisionCase| !matches!(case, LowPrecisionCase::Product(_));
+        let place = low.iter().position(is_quantization).expect("a quantization");
+        let part = format!("{}/{}", plain + place + 1, plain + low.len());
+        let error = run(&args(&part, DeviceChoice::Cpu)).expect_err("no case can be run");
+        let reason = "no case of it was run: on the CPU quantizations are not";
+        assert!(error.to_string().contains(reason), "{error}");
+        run(&args(&part, DeviceChoice::EmulatedSm90a)).expect("the emulated GPU runs it");
     }
 }
