@@ -7,6 +7,7 @@ use super::choices::{PassChoice, RecipeChoice, RecipeName, TileChoice, multiplie
 use super::model::kernel::Kernel;
 use super::model::machine::{Generation, Machine};
 use super::model::product::{self, Pass};
+use super::model::quantize::Quantizer;
 use super::report::{Row, errors_table, json, kernels_table, rows_table};
 use super::suite::{SEED, Shape};
 use super::{BenchArgs, measured};
@@ -110,16 +111,40 @@ fn rows(args: &BenchArgs, machine: &Machine, kernels: &[Kernel]) -> Result<Vec<R
             for pass in PassChoice::value_variants().iter().copied().filter(|pass| wants(*pass)) {
                 let Some(pass) = pass.product() else { continue };
                 if multiplies(*kernel, pass) {
+                    check_product(machine, *kernel, &shape)?;
                     rows.push(product_row(machine, *kernel, pass, (&shape, known)));
                 }
             }
         }
         if wants(PassChoice::Quantize) {
-            rows.extend(quantizer_rows(args, machine, (&shape, known)));
+            rows.extend(quantizer_rows(args, machine, (&shape, known))?);
         }
     }
     ensure!(!rows.is_empty(), "{}", missing(args, machine, &args.recipe, None));
     Ok(rows)
+}
+
+/// Refuses features that the kernel does not take: another one would run, or none.
+fn check_product(machine: &Machine, kernel: Kernel, shape: &Shape) -> Result<()> {
+    let name = RecipeChoice::of(kernel.numbers).name();
+    let what = format!("the `{name}` products on {}", machine.name);
+    check_features(&what, kernel.numbers.multiple(), shape, &[shape.n, shape.k])
+}
+
+fn check_quantizer(name: &str, quantizer: Quantizer, shape: &Shape) -> Result<()> {
+    let what = format!("the quantizer `{name}`");
+    let features = if quantizer.is_of_weights() { vec![shape.n, shape.k] } else { vec![shape.k] };
+    check_features(&what, quantizer.multiple(), shape, &features)
+}
+
+fn check_features(what: &str, multiple: u64, shape: &Shape, features: &[u64]) -> Result<()> {
+    let Shape { id, n, k, .. } = shape;
+    ensure!(
+        features.iter().all(|size| size.is_multiple_of(multiple)),
+        "{id} has N = {n} and K = {k}, and {what} take features in multiples of {multiple}; pad \
+         them, or name what takes them with `--recipe` and `--pass`"
+    );
+    Ok(())
 }
 
 fn product_row(
@@ -144,10 +169,15 @@ fn product_row(
     }
 }
 
-fn quantizer_rows(args: &BenchArgs, machine: &Machine, (shape, known): (&Shape, bool)) -> Vec<Row> {
+fn quantizer_rows(
+    args: &BenchArgs,
+    machine: &Machine,
+    (shape, known): (&Shape, bool),
+) -> Result<Vec<Row>> {
     let wants = |name: &str| args.wanted_recipes().iter().any(|recipe| recipe.uses(name));
     let mut rows = Vec::new();
     for (name, quantizer) in quantizers(machine).filter(|(name, _)| wants(name)) {
+        check_quantizer(name, *quantizer, shape)?;
         let prediction = quantizer.predict(machine, shape);
         let work = prediction.counted_bytes as f64;
         let rate = || measured::rate(machine, &shape.id, None, name);
@@ -163,7 +193,7 @@ fn quantizer_rows(args: &BenchArgs, machine: &Machine, (shape, known): (&Shape, 
             product: None,
         });
     }
-    rows
+    Ok(rows)
 }
 
 #[cfg(test)]
@@ -246,6 +276,34 @@ mod tests {
         ] {
             let error = predictions(&args(flags)).unwrap_err().to_string();
             assert!(error.contains(reason), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn features_that_no_kernel_takes_are_refused() {
+        for (flags, reason) in [
+            (
+                &["--own=2,512,60,64,bal"][..],
+                "own1 has N = 60 and K = 64, and the `bf16` products on h200 take features in \
+                 multiples of 8; pad them",
+            ),
+            (&["--own=2,512,64,60,bal", "--recipe=bf16"], "the `bf16` products on h200"),
+            (&["--own=2,512,64,24,bal"], "the `fp8-fast` products on h200"),
+            (&["--own=2,512,48,64,bal", "--recipe=nvfp4", "--device=b200"], "multiples of 32"),
+            (&["--shape=s01", "--own=2,512,64,40,bal", "--pass=quantize"], "`vector.row`"),
+            (&["--own=2,512,40,64,bal", "--pass=quantize"], "`square.both`"),
+            (&["--own=2,512,64,48,bal", "--pass=quantize"], "`mxfp8.row`"),
+        ] {
+            let error = predictions(&args(flags)).unwrap_err().to_string();
+            assert!(error.contains(reason), "{flags:?}: {error}");
+        }
+        for flags in [
+            &["--own=2,512,24,40,bal", "--recipe=bf16"][..],
+            &["--own=2,512,48,80,bal", "--pass=fprop"],
+            &["--own=2,512,40,64,bal", "--recipe=mxfp8", "--pass=quantize"],
+        ] {
+            let predicted = predictions(&args(flags));
+            assert!(predicted.is_ok(), "{flags:?}: {predicted:?}");
         }
     }
 

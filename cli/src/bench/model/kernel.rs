@@ -31,6 +31,16 @@ impl Numbers {
         }
     }
 
+    /// What N and K must be multiples of: tensor copies take lines of 16 bytes, of the output's 16
+    /// bits, too, and FP4 only in lines of 32 elements; MXFP8 has whole blocks.
+    pub fn multiple(self) -> u64 {
+        match self {
+            Self::Bf16 => 8,
+            Self::Fp8Fast | Self::Fp8Tensor | Self::Fp8Block => 16,
+            Self::Mxfp8 | Self::Nvfp4 => 32,
+        }
+    }
+
     /// Elements of the reduction in a stage, whose rows have 128 bytes.
     pub fn depth(self) -> u64 {
         128 * 8 / self.bits()

@@ -63,8 +63,8 @@ mod tests {
         BiasKind, GemmProblem, GpuTarget, KernelChoice, Pass, Plan, QuantizeProblem, ScaleSource,
         Target,
     };
-    use grouped_linear::recipe::{Blocks, Format};
-    use grouped_linear::{DType, Form, QuantizedSpec, SourceShape};
+    use grouped_linear::recipe::{Blocks, Format, Mxfp8Scaling, Nvfp4Scaling, Role};
+    use grouped_linear::{DType, Form, QuantizedSpec, Recipe, SourceShape};
 
     use super::kernel::{Arrangement, Kernel};
     use super::machine::{B200, H200};
@@ -126,6 +126,53 @@ mod tests {
             }
         }
         assert_eq!(compared, 36);
+    }
+
+    /// Which features a kernel takes is the library's decision.
+    #[test]
+    fn the_library_takes_the_same_features() {
+        let sizes = [8, 16, 20, 24, 32, 48, 60, 64, 96];
+        let features = sizes.iter().flat_map(|n| sizes.iter().map(move |k| [*n, *k]));
+        let features: Vec<[usize; 2]> = features.collect();
+        for (machine, compute_capability) in [(&H200, (9, 0)), (&B200, (10, 0))] {
+            let gpu = GpuTarget { compute_capability, multiprocessors: machine.multiprocessors };
+            let target = Target { gpu: Some(gpu) };
+            for kernel in machine.kernels(false) {
+                for (&[n, k], pass) in features
+                    .iter()
+                    .flat_map(|sizes| [Pass::Fprop, Pass::Dgrad, Pass::Wgrad].map(|p| (sizes, p)))
+                {
+                    let product = GemmProblem { pass, in_features: k, out_features: n, ..PRODUCT };
+                    let (problem, form) = match RecipeChoice::of(kernel.numbers) {
+                        RecipeChoice::Bf16 => (product.into(), Form::Codes),
+                        recipe => {
+                            let problem = quantized(recipe, product, target);
+                            (problem.into(), problem.forms[0])
+                        }
+                    };
+                    // Exact numbers are multiplied by the kernels of BF16.
+                    let taken = form != Form::Exact && Plan::new(problem, target).is_ok();
+                    let multiple = kernel.numbers.multiple() as usize;
+                    let fits = n.is_multiple_of(multiple) && k.is_multiple_of(multiple);
+                    assert_eq!(fits, taken, "{kernel:?} {pass:?} N {n} K {k}");
+                }
+            }
+        }
+        let fp8 = |blocks| Format::fp8(DType::E4m3, blocks);
+        let [mxfp8, nvfp4] =
+            [Recipe::Mxfp8(Mxfp8Scaling::default()), Recipe::Nvfp4(Nvfp4Scaling::default())]
+                .map(|recipe| recipe.format(Role::Input));
+        for (format, library) in [
+            (model::Format::Vector, fp8(Blocks::Vector)),
+            (model::Format::Square, fp8(Blocks::Square)),
+            (model::Format::Group, fp8(Blocks::Tensor)),
+            (model::Format::Mxfp8, mxfp8),
+            (model::Format::Mxfp8Exact, mxfp8),
+            (model::Format::Nvfp4Exact, nvfp4),
+        ] {
+            let quantizer = Quantizer { format, copies: Copies::Both };
+            assert_eq!(quantizer.multiple(), library.multiple() as u64, "{format:?}");
+        }
     }
 
     /// Which groups are small is the library's decision.

@@ -89,6 +89,19 @@ impl Quantizer {
             || matches!(self.format, Format::Group | Format::Mxfp8)
     }
 
+    /// What features must be multiples of: lines of 16 bytes, and whole blocks.
+    pub fn multiple(self) -> u64 {
+        match self.format {
+            Format::Vector | Format::Square | Format::Group | Format::Nvfp4Exact => 16,
+            Format::Mxfp8 | Format::Mxfp8Exact => 32,
+        }
+    }
+
+    /// Whether it is for weights.
+    pub fn is_of_weights(self) -> bool {
+        self.format == Format::Square
+    }
+
     /// Bytes written for each element of the source.
     fn written(self) -> u64 {
         let copies = if self.copies == Copies::Both { 2 } else { 1 };
@@ -136,7 +149,7 @@ impl Quantizer {
 
     /// Predicts it for X of the shape, W for squares.
     pub fn predict(self, machine: &Machine, shape: &Shape) -> Prediction {
-        let of_weights = self.format == Format::Square;
+        let of_weights = self.is_of_weights();
         let rows = if of_weights { shape.groups() * shape.n } else { shape.rows() };
         let elements = rows * shape.k;
         let counted_bytes = elements * (2 + self.written());
