@@ -151,7 +151,7 @@ impl<'a> Session<'a> {
         )
     }
 
-    /// Takes all steps that are left. The last one's checkpoint is saved by [`Session::finish`].
+    /// Takes all steps that are left.
     pub fn train(&mut self) -> Result<()> {
         self.warm_up()?;
         self.started = Instant::now();
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
             progress.step(self.step, outcome.loss, speed, &interval.load);
             let last = self.step == end;
             let look = last || self.step.is_multiple_of(self.args.evaluate_every);
-            let save = !last && self.step.is_multiple_of(self.args.checkpoint_every);
+            let save = last || self.step.is_multiple_of(self.args.checkpoint_every);
             if look || save {
                 self.check_parameters()?;
             }
@@ -290,11 +290,9 @@ impl<'a> Session<'a> {
         Ok((loss, load))
     }
 
-    /// Measures the held-out loss, saves the last checkpoint, completes the log and draws the
-    /// curve.
+    /// Measures the held-out loss, completes the log and draws the curve.
     pub fn finish(&mut self) -> Result<Summary> {
         let (held_out_loss, load) = self.evaluate_finite(self.args.held_out_bytes)?;
-        self.save_checkpoint()?;
         let positions = self.text.held_out_positions(self.args.held_out_bytes);
         let bigram_loss = self.bigram.loss(self.text.bytes(), &positions);
         let by_layer = self.model.times();
