@@ -98,8 +98,8 @@ pub fn split_quantize(
 /// twice.
 ///
 /// # Errors
-/// Tokens of other sizes on the two sides; a source without rowwise copy; otherwise as
-/// [`dequantize`] and [`quantize`].
+/// Weights, which [`dequantize`] and [`quantize`] do the same for; tokens of other sizes on the two
+/// sides; a source without rowwise copy; otherwise as [`dequantize`] and [`quantize`].
 pub fn requantize(
     stream: &Stream,
     source: &QuantizedTensor,
@@ -109,6 +109,12 @@ pub fn requantize(
     destination: &mut QuantizedTensor,
 ) -> Result<()> {
     let (from, to) = (source.spec(), destination.spec());
+    if matches!(from.source, SourceShape::Weights { .. }) {
+        return Err(Error::invalid(
+            "source: weights were given, and tokens are quantized again here; use `dequantize` and \
+             `quantize`, each with weights",
+        ));
+    }
     if (from.groups, from.source) != (to.groups, to.source) {
         return Err(Error::invalid(format!(
             "destination: it was made for {:?} in {} groups, {:?} in {} is given",

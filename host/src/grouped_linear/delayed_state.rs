@@ -172,7 +172,7 @@ impl DelayedState {
     /// ```
     ///
     /// # Errors
-    /// Not as many values as history and scales have; a magnitude below zero; a scale below
+    /// Not as many values as history and scales have; a magnitude with a sign; a scale below
     /// `f32::MIN_POSITIVE` or not finite; a stream of another device, or one that records a graph;
     /// then nothing has been written. A driver failure.
     pub fn restore(&mut self, stream: &Stream, history: &[f32], scale: &[f32]) -> Result<()> {
@@ -189,10 +189,11 @@ impl DelayedState {
             }
         }
         // Infinity and NaN are what a tensor that held them leaves behind; scales do not follow
-        // them.
+        // them. A sign, that of -0 or of a NaN, too, would make any of them the largest: kernels
+        // compare bits.
         if let Some(amax) = history.iter().find(|amax| amax.is_sign_negative()) {
             return Err(Error::invalid(format!(
-                "delayed state: the history has {amax}; magnitudes are not below zero"
+                "delayed state: the history has {amax}; magnitudes have no sign"
             )));
         }
         // The inverse of a smaller one would be infinite.

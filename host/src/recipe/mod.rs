@@ -93,7 +93,7 @@ pub struct DelayedScaling {
     pub history_len: usize,
     /// Which of them decides.
     pub choice: AmaxChoice,
-    /// Scales are divided by `2^margin`; -126 to 126.
+    /// Scales are divided by `2^margin`; -112 to 126.
     pub margin: i32,
 }
 
@@ -279,9 +279,9 @@ impl Recipe {
     ///
     /// # Errors
     /// A history without entries or with too many; an epsilon that is negative or not finite; a
-    /// margin beyond ±126; FP32-scaled square blocks on both sides of a product, or one scale for
-    /// all of a tensor among blocks; the Hadamard transform of NVFP4 with four over six of the
-    /// tokens.
+    /// margin below -112 or above 126; FP32-scaled square blocks on both sides of a product, or one
+    /// scale for all of a tensor among blocks; the Hadamard transform of NVFP4 with four over six
+    /// of the tokens.
     pub fn check(&self) -> Result<()> {
         self.scale_rule().check("recipe")?;
         match self {
@@ -359,9 +359,10 @@ impl DelayedScaling {
                 "recipe: the history has {history_len} steps, 1 to {MAX_HISTORY} are possible"
             )));
         }
-        if margin.unsigned_abs() > 126 {
+        // With less, what amax divides (E5M2's largest number times 2^-margin) is beyond FP32.
+        if !(-112..=126).contains(&margin) {
             return Err(Error::invalid(format!(
-                "recipe: the margin is {margin}, -126 to 126 are possible"
+                "recipe: the margin is {margin}, -112 to 126 are possible"
             )));
         }
         Ok(())
@@ -418,6 +419,9 @@ mod tests {
             (Recipe::Current(current(f32::NAN)), Some("epsilon is NaN")),
             (Recipe::Delayed(DelayedScaling { history_len: 0, ..delayed }), Some("0 steps")),
             (Recipe::Delayed(DelayedScaling { margin: 127, ..delayed }), Some("margin is 127")),
+            (Recipe::Delayed(DelayedScaling { margin: 126, ..delayed }), None),
+            (Recipe::Delayed(DelayedScaling { margin: -113, ..delayed }), Some("margin is -113")),
+            (Recipe::Delayed(DelayedScaling { margin: -112, ..delayed }), None),
             (Recipe::Block(BlockScaling { input: Blocks::Square, ..block }), Some("square blocks")),
             (Recipe::Block(BlockScaling { weight: Blocks::Tensor, ..block }), Some("as a whole")),
             (Recipe::Nvfp4(nvfp4), None),

@@ -5,8 +5,8 @@ use grouped_linear::recipe::{BlockScaling, Blocks, DelayedScaling, Recipe};
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedState, DeviceKind,
     Direction, Error, Form, ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice,
-    LayerRecipe, QuantizeWeights, QuantizedTensor, RecipeBuffers, Result, SavePolicy, Splits,
-    Stream, Tensor, WeightCache, Wgrad,
+    LayerRecipe, QuantizeWeights, QuantizedSpec, QuantizedTensor, RecipeBuffers, Result,
+    SavePolicy, SourceShape, Splits, Stream, Tensor, WeightCache, Wgrad,
 };
 
 use super::quantizations::quantize_tokens;
@@ -69,6 +69,10 @@ pub(super) const RECIPES: &[Refusal] = &[
     ("a margin beyond all numbers", "the margin is 127", INVALID, |s| {
         let recipe = DelayedScaling { margin: 127, ..DelayedScaling::default() };
         DelayedState::new(s, recipe, GROUPS, DType::E4m3).map(drop)
+    }),
+    ("a margin that makes all scales infinite", "the margin is -113", INVALID, |s| {
+        let recipe = DelayedScaling { margin: -113, ..DelayedScaling::default() };
+        DelayedState::new(s, recipe, GROUPS, DType::E5m2).map(drop)
     }),
     ("squares on both sides", "both operands of a product have square blocks", UNSUPPORTED, |s| {
         block(s, |block| block.input = Blocks::Square)
@@ -207,6 +211,14 @@ pub(super) const KEPT: &[Refusal] = &[
         let mut other = tokens(s, N, E4M3, BOTH)?;
         let options = QuantizeOptions::default();
         requantize(s, &own_tokens(s)?, &splits, options, &mut scratch, &mut other)
+    }),
+    ("weights quantized again as tokens are", "use `dequantize` and `quantize`", INVALID, |s| {
+        let (splits, mut scratch) = (Splits::host(&[2, 3])?, zeros(s, &[ROWS, K])?);
+        let source = SourceShape::Weights { rows: N, columns: K };
+        let spec = QuantizedSpec { source, ..own_tokens(s)?.spec() };
+        let [from, mut to] = [QuantizedTensor::empty(s, spec)?, QuantizedTensor::empty(s, spec)?];
+        let options = QuantizeOptions::default();
+        requantize(s, &from, &splits, options, &mut scratch, &mut to)
     }),
 ];
 

@@ -131,7 +131,8 @@ impl QuantizedTensor {
     }
 
     /// A quantized tensor over memory that exists, say of another library: `spec` says which copies
-    /// there are, and their tensors must have the shapes of [`QuantizedSpec::copy`].
+    /// there are, and their tensors must have the shapes of [`QuantizedSpec::copy`], with zeros
+    /// where it asks for them: splits may be known to the device alone, so nobody looks.
     ///
     /// # Errors
     /// A specification that [`QuantizedTensor::empty`] refuses; a copy that it has is missing, or

@@ -160,6 +160,11 @@ impl QuantizedSpec {
     /// have the shape of the source, columnwise tokens of NVFP4 `[Tp, C]`. NVFP4's `amax` is `[G]`,
     /// or `[T]` where rows are scaled.
     ///
+    /// What pads a group to 128 rows is zero where data has `Tp`, and so are swizzled scales that
+    /// pad their matrix: products on a GPU read both, and a NaN there becomes one of the group's
+    /// results. (NVFP4 that is transformed has numbers in the rows up to the next multiple of 16.)
+    /// Other scales of padding are not read for a result, nor are rows of no group.
+    ///
     /// Lengths that cannot be computed, of sizes that [`QuantizedTensor::empty`] refuses as too
     /// large, are `usize::MAX`.
     ///

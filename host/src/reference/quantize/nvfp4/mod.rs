@@ -122,12 +122,14 @@ impl Target {
     }
 }
 
-/// The error of a restored block: a sum over its elements.
+/// The error of a restored block: a sum over its elements, in the source's own units and in FP32.
+/// So it says nothing where largest magnitudes of groups are so small or large that it underflows
+/// for either choice, or overflows; then blocks are mapped to 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorMeasure {
-    /// Of magnitudes of differences.
+    /// Of magnitudes of differences: up to some 10³⁵.
     Absolute,
-    /// Of squared differences.
+    /// Of squared differences: from some 10⁻²¹ to 10²⁰.
     Squared,
 }
 
