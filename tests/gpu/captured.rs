@@ -1,10 +1,11 @@
 //! Layers whose calls are recorded once and replayed, and that notice when they must be recorded
 //! anew.
 
+use grouped_linear::recipe::{DelayedScaling, Recipe};
 use grouped_linear::{
-    BackwardOptions, BiasUse, Captured, CapturedLayer, DType, Device, Error, ForwardOptions,
-    GradSink, GroupedLinear, GroupedTensor, KernelChoice, Needs, PendingWgrad, RowSink, Saved,
-    Splits, Stream, Tensor, Wgrad,
+    BackwardOptions, BackwardPrecision, BiasUse, Captured, CapturedLayer, DType, Device, Error,
+    ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice, LayerRecipe, Needs,
+    PendingWgrad, RowSink, Saved, Splits, Stream, Tensor, Wgrad,
 };
 
 use crate::device::{
@@ -399,7 +400,9 @@ fn refusals(device: &Device) -> Outcome {
 /// gradient lies over.
 fn refused_replays(device: &Device) -> Outcome {
     let stream = device.stream()?;
-    let host = Host::exact(sizes(DType::Bf16), &SPLITS[0], 5);
+    // What FP8 takes, too.
+    let sizes = Sizes { k: 64, n: 128, ..sizes(DType::Bf16) };
+    let host = Host::exact(sizes, &SPLITS[0], 5);
     let mut step = Step::new(&stream, &host, Layout::Packed)?;
     let Step { captured, inputs: Inputs { layer, x, dy, splits, .. }, outputs } = &mut step;
     let save = |layer: &GroupedLinear, x: &Tensor, needs| {
@@ -415,7 +418,7 @@ fn refused_replays(device: &Device) -> Outcome {
 
     // More rows than dy has, of tokens that were not saved.
     let needs = Needs { dw: false, ..Needs::default() };
-    let more = Tensor::zeros(&stream, &[ROWS + 8, host.sizes.k], DType::Bf16)?;
+    let more = Tensor::zeros(&stream, &[ROWS + 8, sizes.k], DType::Bf16)?;
     let (own, wrong) = (save(layer, x, needs)?, save(layer, &more, needs)?);
     for (saved, want) in
         [(&own, Some(Captured::First)), (&own, Some(Captured::Replayed)), (&wrong, None)]
@@ -446,6 +449,31 @@ fn refused_replays(device: &Device) -> Outcome {
         }
     }
     untouched("dw", &grouped_bits(&stream, &outputs.dw)?, DType::Bf16)?;
+
+    // Histories that backward does not read, one of them where the gradient goes.
+    let (groups, needs) = (sizes.groups, Needs { dx: false, db: false, ..Needs::default() });
+    let history_len = sizes.n * sizes.k;
+    let long = Recipe::Delayed(DelayedScaling { history_len, ..DelayedScaling::default() });
+    let recipe = || -> grouped_linear::Result<_> {
+        LayerRecipe::new(&stream, layer.config(), long)?.with_backward(BackwardPrecision::High)
+    };
+    let (own, other) = (recipe()?, recipe()?);
+    let history = other.delayed().ok_or("no states")?.weight.history();
+    let mut over = GroupedTensor::packed(history.reshape(&[groups, sizes.n, sizes.k])?)?;
+    let before = tensor_bits(&stream, history)?;
+    let mut captured = CapturedLayer::new(layer.clone());
+    for (recipe, want) in
+        [(&own, Some(Captured::First)), (&own, Some(Captured::Replayed)), (&other, None)]
+    {
+        let options = ForwardOptions { needs, recipe: Some(recipe), ..ForwardOptions::default() };
+        let (_, saved) = layer.forward(&stream, x, splits, options)?;
+        history.clone().write_f32(&stream, &vec![0.0; history.len()])?;
+        let dw = GradSink::Overwrite(&mut over).into();
+        let options = BackwardOptions { dw, ..nothing() };
+        let did = captured.backward_with(&stream, &saved, dy, options).map(|(_, did)| did);
+        as_wanted("a history that is written over", did, want)?;
+    }
+    equal_bits("the history", &tensor_bits(&stream, history)?, &before)?;
     Ok(stream.synchronize()?)
 }
 

@@ -10,7 +10,9 @@ use super::low_precision::{LayerRecipe, RecipeSpec};
 use super::operands::ProductRules;
 use super::saved::{Saved, Tokens, Weights};
 use super::sink::{GradSink, RowSink, Wgrad};
-use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, Needs, SelectedGrads};
+use super::{
+    BackwardOptions, BiasUse, Config, ForwardOptions, GroupedLinear, Needs, SelectedGrads,
+};
 use crate::backend::{DeviceId, Graph, Stream};
 use crate::error::{Error, Result};
 use crate::plan::{Execution, KernelChoice};
@@ -92,11 +94,12 @@ struct Recording<T> {
     result: T,
 }
 
-/// All that a graph has in it, by name.
+/// All that a graph has in it, and what else a call is refused for, by name.
 type Signature = Vec<(&'static str, Part)>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
+    Sizes(Config, usize),
     Tensor(Option<Place>),
     Tensors(Vec<Place>),
     Recipe(Option<Box<Rules>>),
@@ -219,7 +222,9 @@ impl CapturedLayer {
         dy: &Tensor,
         mut options: BackwardOptions<'_>,
     ) -> Result<(SelectedGrads, Captured)> {
-        let Saved { needs, x, weights, bias, bias_row_scales, splits, kernel, .. } = saved;
+        let Saved {
+            config, rows, needs, x, weights, bias, bias_row_scales, splits, kernel, ..
+        } = saved;
         refuse_new(&options, saved)?;
         let (dw_way, dw) = match &options.dw {
             Wgrad::Now(sink) => (Way::of(sink), sink.buffer()),
@@ -228,6 +233,7 @@ impl CapturedLayer {
         };
         let db = options.db.as_ref();
         let signature = vec![
+            ("the layer that saved", Part::Sizes(*config, *rows)),
             ("dy", Part::tensor(Some(dy))),
             ("x", Part::tensors(x.iter().flat_map(Tokens::tensors))),
             ("weights", Part::weights(weights.as_ref())),
@@ -244,9 +250,12 @@ impl CapturedLayer {
             ("kernel", Part::Kernel(*kernel)),
             ("the recipe", Part::recipe(saved.recipe.as_ref().or(saved.restore.as_ref()))),
         ];
-        // Not in the signature, since no kernel reads it: the layer and the rows of what was saved,
-        // and memory that no gradient may lie over.
-        let check = || self.layer.check_sinks(stream, saved, Some(dy), &options);
+        // No kernel reads what is left, and no gradient may lie over it. All else that is refused
+        // is in the signature: what differs is not replayed, but called, which refuses it.
+        let check = || match saved.left {
+            Some(_) => self.layer.check_sinks(stream, saved, Some(dy), &options),
+            None => Ok(()),
+        };
         if let Some((grads, captured)) = replay(&self.backward, &signature, stream, check)? {
             return Ok((again(grads), captured));
         }
