@@ -31,6 +31,11 @@ pub(crate) fn run(launcher: &dyn Launcher, plan: &Plan, operands: &Operands<'_>)
     }
     match operands {
         Operands::Cast(cast) => quantize::prepare_cast(plan, launch, cast, &mut launches)?,
+        Operands::Amax(amax) => {
+            let table = if amax.splits.is_some() { table } else { 0 };
+            let tiles = workspace + map.amax as u64;
+            quantize::micro::prepare_amax(plan, launch, amax, (table, tiles), &mut launches)?;
+        }
         Operands::Quantize(quantize) => {
             let table = if quantize.splits.is_some() { table } else { 0 };
             let [amax, random] = [map.amax, map.random].map(|offset| workspace + offset as u64);

@@ -52,6 +52,15 @@ pub(crate) fn prepare(
             describe_scaled_gemm(&mut args, problem, gemm);
             (gemm.splits, problem.groups, problem.rows)
         }
+        (Problem::Amax(problem), Operands::Amax(amax)) => {
+            let (SourceShape::Tokens { rows, features }, Some(splits)) =
+                (problem.source, amax.splits)
+            else {
+                return Err(mismatch());
+            };
+            args.n = features as u32;
+            (splits, problem.groups, rows)
+        }
         (Problem::Quantize(problem), Operands::Quantize(quantize)) => {
             let spec = problem.destination;
             let (SourceShape::Tokens { rows, features }, Some(splits)) =

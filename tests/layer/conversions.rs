@@ -2,7 +2,7 @@
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::functional::{
-    Accumulate, DbiasSink, DequantizeSink, QuantizeArgs, QuantizeOptions, QuantizeSource,
+    Accumulate, DbiasSink, DequantizeSink, QuantizeArgs, QuantizeOptions, QuantizeSource, amax,
     dequantize, quantize, requantize, split_quantize,
 };
 use grouped_linear::recipe::{BlockShape, Blocks, Format, Nvfp4Format, ScaleRule, Transform};
@@ -23,6 +23,9 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         again(stream).expect(engine)
     }),
     ("conversions: copies in different forms", |engine, stream| forms(stream).expect(engine)),
+    ("conversions: magnitudes found beforehand give the same numbers", |engine, stream| {
+        measured(stream).expect(engine)
+    }),
 ];
 
 const SPLITS: [usize; 4] = [33, 0, 128, 10];
@@ -95,6 +98,74 @@ fn split(stream: &Stream) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Of tokens and weights, read once or twice otherwise.
+fn measured(stream: &Stream) -> Result<()> {
+    let (x, splits, groups) = (tokens(stream)?, Splits::host(&SPLITS)?, SPLITS.len());
+    let mut generator = Generator::new(43);
+    let values = generator.values(groups * 48 * FEATURES, DType::Bf16);
+    let weights = Tensor::from_f32(stream, &[groups, 48, FEATURES], DType::Bf16, &values)?;
+    let weights = GroupedTensor::packed(weights)?;
+    let of_tokens = SourceShape::Tokens { rows: ROWS, features: FEATURES };
+    let of_weights = SourceShape::Weights { rows: 48, columns: FEATURES };
+    for (source, shape) in [
+        (QuantizeSource::Tokens(&x, &splits), of_tokens),
+        (QuantizeSource::Weights(&weights), of_weights),
+    ] {
+        let mut largest = Tensor::from_f32(stream, &[groups], DType::F32, &[-1.0; SPLITS.len()])?;
+        amax(stream, source, None, &mut largest)?;
+        for format in [
+            Format::fp8(DType::E5m2, Blocks::Tensor),
+            Format::Nvfp4(Nvfp4Format::LINES),
+            Format::Nvfp4(Nvfp4Format { blocks: BlockShape::Square, ..Nvfp4Format::LINES }),
+        ] {
+            let is_fp8 = matches!(format, Format::Fp8 { .. });
+            let form = Some(if is_fp8 { Form::Codes } else { Form::Exact });
+            let spec =
+                QuantizedSpec { groups, source: shape, format, rowwise: form, columnwise: form };
+            let quantized = |amax| -> Result<_> {
+                let mut quantized = QuantizedTensor::empty(stream, spec)?;
+                let args = QuantizeArgs { amax, ..QuantizeArgs::new(source) };
+                quantize(stream, args, &mut quantized)?;
+                let mut magnitudes = Vec::new();
+                for direction in [Direction::Rowwise, Direction::Columnwise] {
+                    let amax = quantized.copy(direction).and_then(|copy| copy.amax.as_ref());
+                    magnitudes.push(amax.map(|amax| amax.to_f32(stream)).transpose()?);
+                }
+                Ok((magnitudes, both_restored(stream, &quantized, &splits)?))
+            };
+            assert_eq!(quantized(Some(&largest))?, quantized(None)?, "{format} of {shape:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Both copies, restored.
+fn both_restored(
+    stream: &Stream,
+    quantized: &QuantizedTensor,
+    splits: &Splits,
+) -> Result<Vec<Vec<f32>>> {
+    let spec = quantized.spec();
+    let directions = [Direction::Rowwise, Direction::Columnwise].into_iter();
+    directions
+        .map(|direction| match spec.source {
+            SourceShape::Tokens { rows, features } => {
+                let mut values = Tensor::zeros(stream, &[rows, features], DType::F32)?;
+                let sink = DequantizeSink::Tokens(&mut values, splits);
+                dequantize(stream, quantized, direction, sink)?;
+                values.to_f32(stream)
+            }
+            SourceShape::Weights { rows, columns } => {
+                let values = Tensor::zeros(stream, &[spec.groups, rows, columns], DType::F32)?;
+                let mut grouped = GroupedTensor::packed(values.clone())?;
+                let sink = DequantizeSink::Weights(&mut grouped);
+                dequantize(stream, quantized, direction, sink)?;
+                values.to_f32(stream)
+            }
+        })
+        .collect()
 }
 
 fn again(stream: &Stream) -> Result<()> {

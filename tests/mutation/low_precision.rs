@@ -193,6 +193,7 @@ const fn plain(format: Format) -> QuantizeCase {
         form: Form::Codes,
         scale: ANY,
         history: None,
+        amax: false,
         dbias: None,
         flag: None,
         splits: SplitSource::DeviceI64,

@@ -10,7 +10,7 @@ pub use super::forms::{restore_exact, swizzle};
 pub use super::movement::{DequantizeSink, dequantize, pad, unpad};
 pub use super::quantized::{
     DbiasSink, QuantizeArgs, QuantizeSource, QuantizedDgradArgs, QuantizedFpropArgs,
-    QuantizedGemmOptions, QuantizedWgradArgs, quantize, quantized_dgrad, quantized_fprop,
+    QuantizedGemmOptions, QuantizedWgradArgs, amax, quantize, quantized_dgrad, quantized_fprop,
     quantized_wgrad,
 };
 use crate::backend::Stream;

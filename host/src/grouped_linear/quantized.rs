@@ -1,14 +1,15 @@
 //! Functional forms in low precision: quantize, and products of quantized tensors.
 
 use super::delayed_state::DelayedState;
-use super::functional::{Accumulate, bias_kind, run};
+use super::functional::{Accumulate, bias_kind, matrix, run};
 use super::random::RandomState;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::scaled::directions;
 use crate::plan::{
-    BiasKind, Factor, GroupedOperand, KernelChoice, Operands, Pass, Plan, Problem,
-    QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands, ScaledGemmProblem,
+    AmaxOperands, AmaxProblem, BiasKind, Factor, GroupedOperand, KernelChoice, Operands, Pass,
+    Plan, Problem, QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands,
+    ScaledGemmProblem,
 };
 use crate::recipe::{Accumulation, ErrorMeasure, Format, ScaleRule};
 use crate::splits::Splits;
@@ -44,6 +45,12 @@ pub struct QuantizeArgs<'a> {
     pub scale: ScaleRule,
     /// The history that gives the scales instead (delayed scaling).
     pub delayed: Option<&'a DelayedState>,
+    /// Largest magnitudes of the groups from elsewhere, FP32, `[G]`, from which scales follow as
+    /// they would from the source's own: say those of a tensor that several devices have a part of,
+    /// found by [`amax`] and reduced over them. Larger elements saturate. FP8 with one scale per
+    /// group and without a history; NVFP4 with scales of groups and no transform. The source is
+    /// read once. They are followed even where the device finds its splits wrong.
+    pub amax: Option<&'a Tensor>,
     /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing
     /// is written, neither copies and scales nor the history, the gradient of the bias or the
     /// random state.
@@ -63,6 +70,7 @@ impl<'a> QuantizeArgs<'a> {
             source,
             scale: ScaleRule::default(),
             delayed: None,
+            amax: None,
             skip: None,
             dbias: None,
             four_over_six: None,
@@ -117,6 +125,72 @@ pub fn quantize(
     check_quantize(stream, args, destination, |plan, operands| stream.queue().run(plan, operands))
 }
 
+/// Finds the largest magnitude of each group, from which [`quantize`] makes scales, into `amax`,
+/// FP32, `[G]`: NaNs do not count, a group without elements has 0. Rows at and beyond `Σ m_g` are
+/// not read. Features are a multiple of 16. Where the flag `skip` (`i32`, `[1]`, on the device) is
+/// not zero, nothing is written.
+///
+/// With [`QuantizeArgs::amax`], for a tensor of which every device has a part; without a device of
+/// your own to reduce it:
+///
+/// ```
+/// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, amax, quantize};
+/// use grouped_linear::recipe::{Blocks, Format};
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let x = Tensor::from_f32(&stream, &[3, 16], DType::Bf16, &[0.5; 48])?;
+/// let splits = Splits::host(&[1, 2])?;
+/// let source = QuantizeSource::Tokens(&x, &splits);
+/// let mut largest = Tensor::zeros(&stream, &[2], DType::F32)?;
+/// amax(&stream, source, None, &mut largest)?;
+/// assert_eq!(largest.to_f32(&stream)?, [0.5; 2]);
+/// // … here the other devices' magnitudes would join …
+/// largest.write(&stream, &[2.0f32, 1.0])?;
+/// let mut quantized = QuantizedTensor::empty(&stream, QuantizedSpec {
+///     groups: 2,
+///     source: SourceShape::Tokens { rows: 3, features: 16 },
+///     format: Format::fp8(DType::E4m3, Blocks::Tensor),
+///     rowwise: Some(Form::Codes),
+///     columnwise: None,
+/// })?;
+/// let args = QuantizeArgs { amax: Some(&largest), ..QuantizeArgs::new(source) };
+/// quantize(&stream, args, &mut quantized)?;
+/// let rowwise = quantized.copy(Direction::Rowwise).unwrap();
+/// assert_eq!(rowwise.scale_inv.to_f32(&stream)?, [2.0 / 448.0, 1.0 / 448.0]);
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
+///
+/// # Errors
+/// Shapes, types or devices that do not fit; features that are no multiple of 16; overlap of `amax`
+/// with what is read; a device without kernels; a driver failure.
+pub fn amax(
+    stream: &Stream,
+    source: QuantizeSource<'_>,
+    skip: Option<&Tensor>,
+    amax: &mut Tensor,
+) -> Result<()> {
+    let (groups, shape, rows) = match &source {
+        QuantizeSource::Tokens(tensor, splits) => {
+            let (rows, features) = matrix("source", tensor)?;
+            (splits.groups(), SourceShape::Tokens { rows, features }, rows)
+        }
+        QuantizeSource::Weights(weights) => {
+            let &[rows, columns] = weights.shape() else {
+                return Err(Error::shape("source", weights.shape(), "[rows, columns] per group"));
+            };
+            (weights.groups(), SourceShape::Weights { rows, columns }, 0)
+        }
+    };
+    let (source, splits, input) = check_source(stream, &source, groups, shape)?;
+    amax.check("amax", &[groups], DType::F32, stream)?;
+    if let Some(skip) = skip {
+        skip.check("skip", &[1], DType::I32, stream)?;
+    }
+    let problem = AmaxProblem { groups, source: shape, input };
+    let operands = AmaxOperands { source, splits, skip, amax };
+    run(stream, problem.into(), &Operands::Amax(operands), groups, rows)
+}
+
 /// Checks a quantization, as [`quantize`] does, and hands it on.
 pub(super) fn check_quantize(
     stream: &Stream,
@@ -124,9 +198,9 @@ pub(super) fn check_quantize(
     destination: &QuantizedTensor,
     then: impl FnOnce(&Plan, &Operands<'_>) -> Result<()>,
 ) -> Result<()> {
-    let QuantizeArgs { source, scale, delayed, skip, dbias, four_over_six, random } = args;
+    let QuantizeArgs { source, scale, delayed, amax, skip, dbias, four_over_six, random } = args;
     let spec = destination.spec();
-    let (operand, splits, input) = check_source(stream, &source, destination)?;
+    let (operand, splits, input) = check_source(stream, &source, spec.groups, spec.source)?;
     destination.check_device("destination", stream)?;
     destination.check_shared("destination")?;
     check_scale(scale, spec.format, delayed)?;
@@ -151,9 +225,19 @@ pub(super) fn check_quantize(
     if let Some(db) = db {
         db.check("db", spec.groups, &[spec.source.columns()], stream)?;
     }
-    let scales = match delayed {
-        Some(_) => ScaleSource::Given,
-        None => ScaleSource::Own,
+    if let Some(amax) = amax {
+        amax.check("amax", &[spec.groups], DType::F32, stream)?;
+    }
+    let scales = match (delayed, amax) {
+        (Some(_), None) => ScaleSource::Given,
+        (None, Some(_)) => ScaleSource::Amax,
+        (None, None) => ScaleSource::Own,
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid(
+                "amax: magnitudes were given and a history, whose scales are those of earlier \
+                 steps; give one of the two",
+            ));
+        }
     };
     let dbias = db.map(GroupedTensor::dtype);
     let stochastic = random.is_some();
@@ -165,6 +249,7 @@ pub(super) fn check_quantize(
         splits,
         destination,
         history,
+        amax,
         rule: scale,
         skip,
         db,
@@ -200,16 +285,16 @@ fn check_scale(scale: ScaleRule, format: Format, delayed: Option<&DelayedState>)
 fn check_source<'a>(
     stream: &Stream,
     source: &QuantizeSource<'a>,
-    destination: &QuantizedTensor,
+    groups: usize,
+    shape: SourceShape,
 ) -> Result<(GroupedOperand<'a>, Option<&'a Splits>, DType)> {
-    let spec = destination.spec();
-    match (source, spec.source) {
+    match (source, shape) {
         (QuantizeSource::Tokens(tensor, splits), SourceShape::Tokens { rows, features }) => {
             tensor.check("source", &[rows, features], tensor.dtype(), stream)?;
             Ok((GroupedOperand::Rows(tensor), Some(splits), tensor.dtype()))
         }
         (QuantizeSource::Weights(weights), SourceShape::Weights { rows, columns }) => {
-            weights.check("source", spec.groups, &[rows, columns], stream)?;
+            weights.check("source", groups, &[rows, columns], stream)?;
             Ok((GroupedOperand::Groups(weights), None, weights.dtype()))
         }
         (QuantizeSource::Tokens(..), _) => Err(Error::invalid(

@@ -26,16 +26,18 @@ pub use self::explanation::{Explanation, Weighed};
 pub use self::movement::{DequantizeProblem, PadProblem, Padding, SwizzleProblem};
 pub use self::operands::Factor;
 pub(crate) use self::operands::{
-    CastOperands, DbiasOperands, DequantizeOperands, DscalesOperands, GemmOperands, GroupedOperand,
-    HistoryOperands, HistoryUpdate, Operands, PadOperands, QuantizeOperands, ScaledGemmOperands,
-    SwizzleOperands, UpdateScalesOperands,
+    AmaxOperands, CastOperands, DbiasOperands, DequantizeOperands, DscalesOperands, GemmOperands,
+    GroupedOperand, HistoryOperands, HistoryUpdate, Operands, PadOperands, QuantizeOperands,
+    ScaledGemmOperands, SwizzleOperands, UpdateScalesOperands,
 };
 pub(crate) use self::overlaps::{Overlaps, Unkept};
 pub use self::problem::{
     BiasKind, CastProblem, DbiasProblem, DscalesProblem, GemmProblem, Pass, Problem,
 };
 pub(crate) use self::problem::{LARGEST_COORDINATE, check_padded_rows, check_sizes, padded_rows};
-pub use self::quantize::{QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem};
+pub use self::quantize::{
+    AmaxProblem, QuantizeProblem, ScaleSource, ScalesPlan, UpdateScalesProblem,
+};
 pub use self::scaled::ScaledGemmProblem;
 pub(crate) use self::scaled::check_form;
 pub use self::target::{GpuTarget, Target};
@@ -89,7 +91,7 @@ pub struct LaunchPlan {
     /// The main kernel; `None` where there is nothing to write (T = 0), so only the splits are
     /// checked, if there are any.
     pub kernel: Option<PlannedKernel>,
-    /// The second kernel of a reduction.
+    /// The second kernel of a reduction: of columns (dbias), or of magnitudes.
     pub reduce: Option<PlannedKernel>,
     /// The kernels that find one scale for each group (quantization).
     pub scales: Option<ScalesPlan>,
@@ -168,6 +170,7 @@ impl Plan {
                 let launch = gemm_launch(&scaled.unscaled(), kernel, scaled.row_align(), gpu)?;
                 scaled.aligned(launch)?
             }
+            Problem::Amax(amax) => amax.launch(gpu)?,
             Problem::Quantize(quantize) => quantize.launch(gpu)?,
             Problem::UpdateScales(update) => update.launch()?,
             Problem::Dequantize(dequantize) => dequantize.launch(gpu)?,

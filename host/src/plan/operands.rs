@@ -88,6 +88,17 @@ pub(crate) struct CastOperands<'a> {
     pub skip: Option<&'a Tensor>,
 }
 
+/// Operands of a search for the largest magnitudes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AmaxOperands<'a> {
+    pub source: GroupedOperand<'a>,
+    /// Of tokens.
+    pub splits: Option<&'a Splits>,
+    pub skip: Option<&'a Tensor>,
+    /// `f32[groups]`.
+    pub amax: &'a Tensor,
+}
+
 /// Operands of a quantization.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuantizeOperands<'a> {
@@ -97,6 +108,8 @@ pub(crate) struct QuantizeOperands<'a> {
     pub destination: &'a QuantizedTensor,
     /// Where delayed scales come from, and what learns the magnitudes.
     pub history: Option<HistoryOperands<'a>>,
+    /// `f32[groups]`, where the magnitudes are given from which scales follow.
+    pub amax: Option<&'a Tensor>,
     pub rule: ScaleRule,
     pub skip: Option<&'a Tensor>,
     pub db: Option<&'a GroupedTensor>,
@@ -187,6 +200,7 @@ pub(crate) enum Operands<'a> {
     Dbias(DbiasOperands<'a>),
     Dscales(DscalesOperands<'a>),
     Cast(CastOperands<'a>),
+    Amax(AmaxOperands<'a>),
     Quantize(QuantizeOperands<'a>),
     ScaledGemm(ScaledGemmOperands<'a>),
     UpdateScales(UpdateScalesOperands<'a>),
@@ -203,6 +217,7 @@ impl<'a> Operands<'a> {
             Self::Dbias(dbias) => Some(dbias.splits),
             Self::Dscales(dscales) => Some(dscales.splits),
             Self::Cast(_) | Self::UpdateScales(_) => None,
+            Self::Amax(amax) => amax.splits,
             Self::Quantize(quantize) => quantize.splits,
             Self::Dequantize(dequantize) => dequantize.splits,
             Self::Swizzle(swizzle) => swizzle.splits,
@@ -245,9 +260,14 @@ impl<'a> Operands<'a> {
                 cast.source.tensors().iter().for_each(|tensor| optional(Some(tensor)));
                 optional(cast.skip);
             }
+            Self::Amax(amax) => {
+                amax.source.tensors().iter().for_each(|tensor| optional(Some(tensor)));
+                optional(amax.skip);
+            }
             Self::Quantize(quantize) => {
                 quantize.source.tensors().iter().for_each(|tensor| optional(Some(tensor)));
                 optional(quantize.skip);
+                optional(quantize.amax);
                 optional(quantize.history.map(|history| history.scale));
             }
             Self::UpdateScales(update) => optional(update.skip),
@@ -286,6 +306,7 @@ impl<'a> Operands<'a> {
             Self::Dbias(dbias) => dbias.db.tensors().iter().for_each(visit),
             Self::Dscales(dscales) => visit(dscales.dscales),
             Self::Cast(cast) => visit(cast.destination),
+            Self::Amax(amax) => visit(amax.amax),
             Self::Quantize(quantize) => {
                 quantize.destination.tensors().for_each(&mut *visit);
                 if let Some(history) = quantize.history {
@@ -380,6 +401,7 @@ impl<'a> Operands<'a> {
             Self::Dbias(dbias) => visit(dbias.db),
             Self::Dscales(dscales) => visit(dscales.bias),
             Self::Cast(cast) => visit(cast.source),
+            Self::Amax(amax) => operand(&amax.source),
             Self::Quantize(quantize) => {
                 operand(&quantize.source);
                 quantize.db.into_iter().for_each(visit);

@@ -6,8 +6,8 @@ use grouped_linear_kernels::variants::{Kernel, Role, Sm90Gemm, Sm100Product};
 
 use super::choice::{Contest, KernelChoice};
 use super::{
-    DequantizeProblem, GpuTarget, MAX_GROUPS, PadProblem, QuantizeProblem, ScaledGemmProblem,
-    SwizzleProblem, UpdateScalesProblem,
+    AmaxProblem, DequantizeProblem, GpuTarget, MAX_GROUPS, PadProblem, QuantizeProblem,
+    ScaledGemmProblem, SwizzleProblem, UpdateScalesProblem,
 };
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Direction, TensorSpec};
@@ -101,6 +101,8 @@ pub enum Problem {
     Dscales(DscalesProblem),
     /// A change of type.
     Cast(CastProblem),
+    /// The largest magnitudes of groups.
+    Amax(AmaxProblem),
     /// Quantization.
     Quantize(QuantizeProblem),
     /// A grouped product of quantized operands.
@@ -118,6 +120,12 @@ pub enum Problem {
 impl From<GemmProblem> for Problem {
     fn from(problem: GemmProblem) -> Self {
         Self::Gemm(problem)
+    }
+}
+
+impl From<AmaxProblem> for Problem {
+    fn from(problem: AmaxProblem) -> Self {
+        Self::Amax(problem)
     }
 }
 
@@ -195,6 +203,7 @@ impl Problem {
             Self::Dbias(dbias) => (vec![dbias.groups, dbias.out_features], dbias.output),
             Self::Dscales(dscales) => (vec![dscales.rows], DType::F32),
             Self::Cast(cast) => (vec![cast.parts, cast.part_len], cast.output),
+            Self::Amax(amax) => (vec![amax.groups], DType::F32),
             Self::UpdateScales(update) => (vec![update.histories, update.groups], DType::F32),
             Self::Dequantize(dequantize) => return dequantize.output(),
             Self::Swizzle(swizzle) => return swizzle.output(),
@@ -229,6 +238,7 @@ impl Problem {
                 check_float("bias", dscales.bias)
             }
             Self::Cast(cast) => cast.check(),
+            Self::Amax(amax) => amax.check(),
             Self::Quantize(quantize) => quantize.check(),
             Self::ScaledGemm(scaled) => scaled.check(),
             Self::UpdateScales(update) => update.check(),

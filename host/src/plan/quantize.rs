@@ -22,6 +22,8 @@ pub enum ScaleSource {
     /// Earlier steps: the scale of each group is there, and the magnitudes of this tensor are
     /// noted.
     Given,
+    /// A largest magnitude of each group that the caller gives.
+    Amax,
 }
 
 /// Codes and scales of tokens or weights, and perhaps the sums of the columns.
@@ -39,6 +41,46 @@ pub struct QuantizeProblem {
     pub four_over_six: Option<ErrorMeasure>,
     /// Whether elements of NVFP4 are rounded at random.
     pub stochastic: bool,
+}
+
+/// The largest magnitude of each group of tokens or weights, FP32 `[groups]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AmaxProblem {
+    /// Number of groups.
+    pub groups: usize,
+    /// What is measured; features are a multiple of 16.
+    pub source: SourceShape,
+    /// Type of the source: BF16, FP16 or FP32.
+    pub input: DType,
+}
+
+impl AmaxProblem {
+    /// A quantization that begins so.
+    pub(crate) fn as_quantize(&self) -> QuantizeProblem {
+        let Self { groups, source, input } = *self;
+        let (format, rowwise) = (Format::Nvfp4(Nvfp4Format::LINES), Some(Form::Codes));
+        let spec = QuantizedSpec { groups, source, format, rowwise, columnwise: None };
+        QuantizeProblem::new(spec, input)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let features = self.source.columns();
+        if !features.is_multiple_of(16) {
+            return Err(Error::unsupported(format!(
+                "source: features is {features}, magnitudes are found of multiples of 16"
+            )));
+        }
+        self.as_quantize().check()
+    }
+
+    pub(super) fn launch(&self, gpu: GpuTarget) -> Result<LaunchPlan> {
+        let launch = self.as_quantize().launch(gpu)?;
+        let (kernel, reduce) = match launch.scales {
+            Some(scales) => (scales.amax, Some(scales.groups)),
+            None => (None, None),
+        };
+        Ok(LaunchPlan { kernel, reduce, scales: None, ..launch })
+    }
 }
 
 /// The next scales of histories, one for each group of each.
@@ -86,7 +128,7 @@ impl UpdateScalesProblem {
 #[non_exhaustive]
 pub struct ScalesPlan {
     /// Reads the magnitudes of tiles, before the main kernel; `None` where the main kernel finds
-    /// them, or where the scales are those of rows.
+    /// them, where they are given, or where the scales are those of rows.
     pub amax: Option<PlannedKernel>,
     /// From magnitudes to scales; or, where the main kernel makes the scales, what prepares that.
     pub groups: PlannedKernel,
@@ -114,12 +156,31 @@ impl QuantizeProblem {
                 "delayed scales are one for each group; blocks take the scales of the tensor itself",
             ));
         }
+        if *scales == ScaleSource::Amax && !self.takes_amax() {
+            return Err(Error::unsupported(format!(
+                "amax: magnitudes of groups were given, and the scales of {} follow from others; \
+                 FP8 with one scale per group takes them, and NVFP4 unless its rows are scaled or \
+                 its columns transformed",
+                destination.format
+            )));
+        }
         self.check_choices()?;
         match (dbias, destination.source) {
             (None, _) => Ok(()),
             (Some(dtype), SourceShape::Tokens { .. }) => check_float("db", *dtype),
             (Some(_), SourceShape::Weights { .. }) => {
                 Err(Error::invalid("db is summed over tokens, weights were given"))
+            }
+        }
+    }
+
+    /// Whether all scales follow from one magnitude of the source for each group.
+    fn takes_amax(&self) -> bool {
+        match self.destination.format {
+            Format::Fp8 { .. } => self.destination.format.is_whole(),
+            Format::Mxfp8 { .. } => false,
+            Format::Nvfp4(format) => {
+                format.scope == Scope::Group && self.measured() == [true, false]
             }
         }
     }
@@ -169,6 +230,11 @@ impl QuantizeProblem {
     /// Blocks of 128 columns.
     pub(crate) fn column_blocks(&self) -> usize {
         self.destination.source.columns().div_ceil(COLUMN_BLOCK as usize)
+    }
+
+    /// Blocks of 128 × 128 of each group of weights.
+    pub(crate) fn tiles_of_weights(&self) -> u32 {
+        (self.row_blocks() / self.destination.groups * self.column_blocks()) as u32
     }
 
     /// Blocks of 128 × 128, of all groups.
@@ -242,12 +308,11 @@ impl QuantizeProblem {
     /// read (docs/performance.md).
     fn role_of_one_read(&self, gpu: GpuTarget) -> Result<Option<Role>> {
         let Self { destination, input, scales, four_over_six, .. } = *self;
+        if scales != ScaleSource::Own {
+            return Ok(None);
+        }
         let role = match destination.format {
-            Format::Fp8 { .. }
-                if destination.format.is_whole()
-                    && scales == ScaleSource::Own
-                    && input != DType::F32 =>
-            {
+            Format::Fp8 { .. } if destination.format.is_whole() && input != DType::F32 => {
                 if self.is_of_rows() {
                     Role::QuantizeCurrentRows
                 } else {
@@ -303,8 +368,11 @@ impl QuantizeProblem {
             (_, ScaleSource::Own) if once => {
                 Some(ScalesPlan { amax: None, groups: of_groups(Role::GroupScales)? })
             }
-            (Format::Nvfp4(Nvfp4Format { scope: Scope::Group, .. }), _) => Some(ScalesPlan {
-                amax: walking(Role::Nvfp4TileAmax(self.element()?), tiles, gpu)?,
+            (Format::Nvfp4(Nvfp4Format { scope: Scope::Group, .. }), own) => Some(ScalesPlan {
+                amax: match own {
+                    ScaleSource::Amax => None,
+                    _ => walking(Role::Nvfp4TileAmax(self.element()?), tiles, gpu)?,
+                },
                 groups: of_groups(Role::Nvfp4GroupAmax)?,
             }),
             (Format::Nvfp4(Nvfp4Format { scope: Scope::Row, .. }), _) => {
@@ -318,7 +386,7 @@ impl QuantizeProblem {
                 amax: walking(Role::AmaxTiles, tiles, gpu)?,
                 groups: of_groups(Role::GroupScales)?,
             }),
-            (_, ScaleSource::Given) => {
+            (_, ScaleSource::Given | ScaleSource::Amax) => {
                 Some(ScalesPlan { amax: None, groups: of_groups(Role::GroupScales)? })
             }
         })
@@ -341,6 +409,7 @@ impl QuantizeProblem {
         };
         let forms = match format {
             _ if once => 1,
+            _ if self.scales == ScaleSource::Amax => 0,
             Format::Fp8 { .. } => usize::from(format.is_whole()),
             Format::Mxfp8 { .. } => 0,
             // The source as it is, and transformed.

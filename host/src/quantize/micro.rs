@@ -8,13 +8,13 @@ use grouped_linear_kernels::abi::mx::{
 };
 use grouped_linear_kernels::abi::quantize::ScaleArgs;
 
-use super::{Scratch, check_placed, push_dbias};
+use super::{Scratch, check_placed, check_source, push_dbias};
 use crate::error::Result;
 use crate::gemm::element;
 use crate::launch::{Launches, mismatch};
 use crate::plan::{
-    DequantizeOperands, GroupedOperand, KernelRole, LaunchPlan, Plan, PlannedKernel, Problem,
-    QuantizeOperands, QuantizeProblem, SwizzleOperands,
+    AmaxOperands, DequantizeOperands, GroupedOperand, KernelRole, LaunchPlan, Plan, PlannedKernel,
+    Problem, QuantizeOperands, QuantizeProblem, SwizzleOperands,
 };
 use crate::recipe::{BlockShape, Format, Nvfp4Format, Scope, Transform};
 use crate::tensor::{Direction, Form, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
@@ -33,16 +33,8 @@ pub(crate) fn prepare(
     };
     let spec = problem.destination;
     check_placed(plan, operands)?;
-    let (address, array) = match operands.source {
-        GroupedOperand::Rows(tensor) => (address(tensor), 0),
-        GroupedOperand::Groups(grouped) => grouped.addresses(),
-    };
-    let source = MxSource {
-        base: address,
-        array,
-        skip: operands.skip.map_or(0, self::address),
-        ..shape(spec, scratch.table)
-    };
+    let skip = operands.skip.map_or(0, address);
+    let source = source(&operands.source, spec, skip, scratch.table);
     let dbias_partial = if operands.db.is_some() { scratch.partial } else { 0 };
     let [rowwise, columnwise] = copies(operands);
     match spec.format {
@@ -61,8 +53,8 @@ pub(crate) fn prepare(
             }
         }
         Format::Nvfp4(format) => {
-            prepare_amax(problem, launch, operands, &format, (source, scratch), launches)?;
-            let amax = |direction| amax(operands, direction).map_or(0, self::address);
+            prepare_scales(problem, launch, operands, &format, (source, scratch), launches)?;
+            let amax = |direction| amax(operands, direction).map_or(0, address);
             let args = Nvfp4Args {
                 source,
                 rowwise,
@@ -112,8 +104,41 @@ fn nvfp4_launches(args: Nvfp4Args, element: ElementType) -> impl Iterator<Item =
     std::iter::once(first).chain(second)
 }
 
+/// Adds what finds the largest magnitudes of groups, by those of tiles, for which there is room at
+/// `tiles`.
+pub(crate) fn prepare_amax(
+    plan: &Plan,
+    launch: &LaunchPlan,
+    operands: &AmaxOperands<'_>,
+    (table, tiles): (u64, u64),
+    launches: &mut Launches,
+) -> Result<()> {
+    let Problem::Amax(problem) = &plan.problem else {
+        return Err(mismatch());
+    };
+    check_source(plan, operands.source.tensors())?;
+    let quantize = problem.as_quantize();
+    let skip = operands.skip.map_or(0, address);
+    let source = source(&operands.source, quantize.destination, skip, table);
+    if let Some(kernel) = &launch.kernel {
+        let args = Nvfp4TileAmaxArgs { source, plain: tiles, transformed: 0 };
+        launches.push(kernel.row()?, kernel.grid, bytes_of(&args))?;
+    }
+    let Some(groups) = &launch.reduce else { return Ok(()) };
+    let amax = address(operands.amax);
+    let args = Nvfp4GroupAmaxArgs {
+        table,
+        skip,
+        plain: Nvfp4Amax { partial: tiles, amax, ..Nvfp4Amax::default() },
+        groups: problem.groups as u32,
+        tiles: quantize.tiles_of_weights(),
+        ..Nvfp4GroupAmaxArgs::default()
+    };
+    launches.push(groups.row()?, groups.grid, bytes_of(&args))
+}
+
 /// Adds what finds the magnitudes that FP32 scales come from, of groups or of rows.
-fn prepare_amax(
+fn prepare_scales(
     problem: &QuantizeProblem,
     launch: &LaunchPlan,
     operands: &QuantizeOperands<'_>,
@@ -124,9 +149,7 @@ fn prepare_amax(
     let Some(scales) = &launch.scales else { return Ok(()) };
     let row = scales.groups.row()?;
     let amax_of = |direction| amax(operands, direction).map_or(0, address);
-    let spec = problem.destination;
-    let (groups, tiles) =
-        (spec.groups as u32, (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32);
+    let (groups, tiles) = (problem.destination.groups as u32, problem.tiles_of_weights());
     if launch.reads_once() {
         // The kernel finds the magnitudes itself, with what this clears for it.
         let (progress, skip) = (scratch.amax, source.skip);
@@ -162,8 +185,13 @@ fn prepare_amax(
         true => Direction::Rowwise,
         false => Direction::Columnwise,
     };
+    // Magnitudes that are given: as if each group had one tile.
+    let (table, plain, tiles) = match operands.amax {
+        Some(amax) => (0, address(amax), 1),
+        None => (scratch.table, plain, tiles),
+    };
     let args = Nvfp4GroupAmaxArgs {
-        table: scratch.table,
+        table,
         skip: source.skip,
         plain: of(plain, plain_copy),
         transformed: of(transformed, Direction::Columnwise),
@@ -240,6 +268,15 @@ pub(crate) fn prepare_swizzle(
         ..SwizzleArgs::default()
     };
     launches.push(kernel.row()?, kernel.grid, bytes_of(&args))
+}
+
+/// The source as the kernels read it.
+fn source(from: &GroupedOperand<'_>, spec: QuantizedSpec, skip: u64, table: u64) -> MxSource {
+    let (base, array) = match from {
+        GroupedOperand::Rows(tensor) => (address(tensor), 0),
+        GroupedOperand::Groups(grouped) => grouped.addresses(),
+    };
+    MxSource { base, array, skip, ..shape(spec, table) }
 }
 
 /// The source without its addresses.

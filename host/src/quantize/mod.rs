@@ -82,18 +82,19 @@ pub(crate) fn prepare_quantize(
         let args = ScaleArgs { progress, ..scale_args(problem, operands, scratch) };
         launches.push(scales.groups.row()?, scales.groups.grid, bytes_of(&args))
     };
-    let own = problem.scales == ScaleSource::Own;
+    // What is noted is known when the source has been read.
+    let notes = problem.scales == ScaleSource::Given;
     if let Some(amax) = launch.scales.and_then(|scales| scales.amax) {
         let args = QuantizeArgs { amax_partial: scratch.amax, ..quantize };
         launches.push(amax.row()?, amax.grid, bytes_of(&args))?;
     }
-    if own {
+    if !notes {
         push_scales(launches)?;
     }
     if let Some(kernel) = &launch.kernel {
         launches.push(kernel.row()?, kernel.grid, bytes_of(&quantize))?;
     }
-    if !own {
+    if notes {
         push_scales(launches)?;
     }
     push_dbias(problem, launch, operands, scratch, launches)
@@ -148,7 +149,7 @@ fn quantize_args(
     };
     // The kernel that finds the scales itself; where they are given, it notes the magnitudes.
     let once = launch.reads_once();
-    let notes_amax = !once && launch.scales.is_some_and(|scales| scales.amax.is_none());
+    let notes_amax = problem.scales == ScaleSource::Given;
     QuantizeArgs {
         table: scratch.table,
         source,
@@ -215,9 +216,16 @@ fn scale_args(
         skip: operands.skip.and_then(Tensor::address).unwrap_or(0),
         scale_inv: copy.and_then(|copy| copy.scale_inv.address()).unwrap_or(0),
         groups: spec.groups as u32,
-        tiles: (problem.row_blocks() / spec.groups * problem.column_blocks()) as u32,
+        tiles: problem.tiles_of_weights(),
         format_max: format_max(spec.format.dtype()),
         ..ScaleArgs::default()
+    };
+    let args = match operands.amax {
+        // As if each group had one tile.
+        Some(amax) => {
+            ScaleArgs { table: 0, amax_partial: amax.address().unwrap_or(0), tiles: 1, ..args }
+        }
+        None => args,
     };
     match &operands.history {
         Some(history) => ScaleArgs {

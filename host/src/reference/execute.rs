@@ -27,6 +27,9 @@ pub(crate) fn execute(plan: &Plan, operands: &Operands<'_>) -> Result<()> {
         (Problem::Dbias(problem), Operands::Dbias(operands)) => dbias(problem, operands),
         (Problem::Dscales(problem), Operands::Dscales(operands)) => dscales(problem, operands),
         (Problem::Cast(_), Operands::Cast(operands)) => cast(operands),
+        (Problem::Amax(problem), Operands::Amax(operands)) => {
+            low_precision::amax(problem, operands)
+        }
         (Problem::Quantize(problem), Operands::Quantize(operands)) => {
             low_precision::quantize(problem, operands)
         }

@@ -16,9 +16,10 @@ use crate::launch::mismatch;
 use crate::numerics::scale::{DelayedScaleRule, Fp8ScaleRule, ScaleKind, scale_inverse};
 use crate::numerics::{Direction, Float8Format};
 use crate::plan::{
-    DequantizeOperands, DequantizeProblem, GroupedOperand, HistoryUpdate, PadOperands, PadProblem,
-    Padding, Pass, QuantizeOperands, QuantizeProblem, ScaleSource, ScaledGemmOperands,
-    ScaledGemmProblem, SwizzleOperands, SwizzleProblem, UpdateScalesOperands,
+    AmaxOperands, AmaxProblem, DequantizeOperands, DequantizeProblem, GroupedOperand,
+    HistoryUpdate, PadOperands, PadProblem, Padding, Pass, QuantizeOperands, QuantizeProblem,
+    ScaleSource, ScaledGemmOperands, ScaledGemmProblem, SwizzleOperands, SwizzleProblem,
+    UpdateScalesOperands,
 };
 use crate::recipe::{Blocks, Format};
 use crate::splits::Splits;
@@ -36,13 +37,7 @@ pub(super) fn quantize(problem: &QuantizeProblem, operands: &QuantizeOperands<'_
     }
     let layout = layout(spec, offsets.as_deref())?;
     let columns = spec.source.columns();
-    let values = match operands.source {
-        GroupedOperand::Rows(tensor) => {
-            let live = offsets.as_deref().and_then(<[usize]>::last).copied().unwrap_or(0);
-            read(tensor, live * columns)?
-        }
-        GroupedOperand::Groups(weights) => read_groups(weights, |_| true)?,
-    };
+    let values = values(&operands.source, offsets.as_deref(), columns)?;
     match spec.format {
         Format::Fp8 { blocks: Blocks::Tensor, .. } => {
             quantize_groups(problem, operands, &layout, &values)?;
@@ -61,6 +56,33 @@ pub(super) fn quantize(problem: &QuantizeProblem, operands: &QuantizeOperands<'_
     write_groups(db, &sums)
 }
 
+/// The largest magnitudes of groups.
+pub(super) fn amax(problem: &AmaxProblem, operands: &AmaxOperands<'_>) -> Result<()> {
+    let spec = problem.as_quantize().destination;
+    let offsets = offsets(spec, operands.splits)?;
+    if operands.skip.map(read_flag).transpose()?.is_some_and(|flag| flag != 0) {
+        return Ok(());
+    }
+    let layout = layout(spec, offsets.as_deref())?;
+    let values = values(&operands.source, offsets.as_deref(), spec.source.columns())?;
+    write(operands.amax, &per_tensor::amax(&layout, &values)?)
+}
+
+/// The rows that belong to groups.
+fn values(
+    source: &GroupedOperand<'_>,
+    offsets: Option<&[usize]>,
+    columns: usize,
+) -> Result<Vec<f32>> {
+    match source {
+        GroupedOperand::Rows(tensor) => {
+            let live = offsets.and_then(<[usize]>::last).copied().unwrap_or(0);
+            read(tensor, live * columns)
+        }
+        GroupedOperand::Groups(weights) => read_groups(weights, |_| true),
+    }
+}
+
 /// One scale for each group: found now, or there, in which case the magnitudes are noted.
 fn quantize_groups(
     problem: &QuantizeProblem,
@@ -69,7 +91,10 @@ fn quantize_groups(
     values: &[f32],
 ) -> Result<()> {
     let (spec, format) = (problem.destination, fp8(problem.destination.format)?);
-    let amax = per_tensor::amax(layout, values)?;
+    let amax = match operands.amax {
+        Some(amax) => read(amax, spec.groups)?,
+        None => per_tensor::amax(layout, values)?,
+    };
     let scales = match (&operands.history, problem.scales) {
         (Some(history), ScaleSource::Given) => {
             let mut newest = read(&history.history.index(0)?, spec.groups)?;

@@ -1,10 +1,12 @@
 //! Quantization.
 
 use grouped_linear::functional::{
-    DbiasSink, QuantizeArgs, QuantizeOptions, QuantizeSource, quantize, requantize,
+    DbiasSink, QuantizeArgs, QuantizeOptions, QuantizeSource, amax, quantize, requantize,
 };
 use grouped_linear::plan::{Plan, QuantizeProblem, ScaleSource, Target, UpdateScalesProblem};
-use grouped_linear::recipe::{BlockShape, DelayedScaling, Format, ScaleRule};
+use grouped_linear::recipe::{
+    BlockShape, DelayedScaling, Format, Nvfp4Format, ScaleRule, Scope, Transform,
+};
 use grouped_linear::{
     Accumulate, DType, DelayedState, DeviceKind, Direction, GroupedTensor, QuantizedCopy,
     QuantizedTensor, Result, SourceShape, Splits, Stream, Tensor,
@@ -23,6 +25,28 @@ pub(super) fn quantize_under(stream: &Stream, flag: &Tensor) -> Result<()> {
     let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
     let args = QuantizeArgs { skip: Some(flag), ..args };
     quantize(stream, args, &mut tokens(stream, K, E4M3, BOTH)?)
+}
+
+/// Quantizes fitting tokens by magnitudes of so many groups and of this type, perhaps with a
+/// history.
+fn quantize_by(
+    stream: &Stream,
+    mut destination: QuantizedTensor,
+    (groups, dtype): (usize, DType),
+    delayed: bool,
+) -> Result<()> {
+    let (x, splits) = (zeros(stream, &[ROWS, K])?, Splits::host(&[2, 3])?);
+    let given = Tensor::zeros(stream, &[groups], dtype)?;
+    let state = DelayedState::new(stream, DelayedScaling::default(), GROUPS, DType::E4m3)?;
+    let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
+    let args = QuantizeArgs { amax: Some(&given), delayed: delayed.then_some(&state), ..args };
+    quantize(stream, args, &mut destination)
+}
+
+/// Magnitudes of tokens.
+fn measure(stream: &Stream, x: &Tensor, found: &mut Tensor) -> Result<()> {
+    let splits = Splits::host(&[2, 3])?;
+    amax(stream, QuantizeSource::Tokens(x, &splits), None, found)
 }
 
 /// Quantizes fitting tokens under a flag, with a history, and sums their columns; then ends the
@@ -113,6 +137,41 @@ pub(super) const QUANTIZATIONS: &[Refusal] = &[
         let splits = Splits::host(&[2, 3, 0])?;
         let args = QuantizeArgs::new(QuantizeSource::Tokens(&x, &splits));
         quantize(s, args, &mut tokens(s, K, E4M3, BOTH)?)
+    }),
+    ("magnitudes of one group too many", "amax: shape [3]", INVALID, |s| {
+        quantize_by(s, tokens(s, K, E4M3, BOTH)?, (GROUPS + 1, DType::F32), false)
+    }),
+    ("magnitudes in BF16", "amax: element type bf16", INVALID, |s| {
+        quantize_by(s, tokens(s, K, E4M3, BOTH)?, (GROUPS, DType::Bf16), false)
+    }),
+    ("magnitudes and a history", "amax: magnitudes were given and a history", INVALID, |s| {
+        quantize_by(s, tokens(s, K, E4M3, BOTH)?, (GROUPS, DType::F32), true)
+    }),
+    ("magnitudes of groups for vectors", "amax: magnitudes of groups", UNSUPPORTED, |s| {
+        quantize_by(s, tokens(s, K, VECTORS, BOTH)?, (GROUPS, DType::F32), false)
+    }),
+    ("magnitudes of groups, transformed", "amax: magnitudes of groups", UNSUPPORTED, |s| {
+        let format = Nvfp4Format { transform: Transform::Hadamard, ..Nvfp4Format::LINES };
+        let mixed = tokens(s, K, Format::Nvfp4(format), BOTH)?;
+        quantize_by(s, mixed, (GROUPS, DType::F32), false)
+    }),
+    ("magnitudes of groups for rows", "amax: magnitudes of groups", UNSUPPORTED, |s| {
+        let format = Nvfp4Format { scope: Scope::Row, ..Nvfp4Format::LINES };
+        let of_rows = tokens(s, K, Format::Nvfp4(format), ROWWISE)?;
+        quantize_by(s, of_rows, (GROUPS, DType::F32), false)
+    }),
+    ("magnitudes found of 24 features", "features is 24, magnitudes", UNSUPPORTED, |s| {
+        measure(s, &zeros(s, &[ROWS, 24])?, &mut Tensor::zeros(s, &[GROUPS], DType::F32)?)
+    }),
+    ("magnitudes found into 16 bits", "amax: element type bf16", INVALID, |s| {
+        measure(s, &zeros(s, &[ROWS, K])?, &mut zeros(s, &[GROUPS])?)
+    }),
+    ("magnitudes found of fewer groups", "amax: shape [1]", INVALID, |s| {
+        measure(s, &zeros(s, &[ROWS, K])?, &mut Tensor::zeros(s, &[1], DType::F32)?)
+    }),
+    ("magnitudes found over their tokens", "overlaps an input", INVALID, |s| {
+        let x = Tensor::zeros(s, &[ROWS, K], DType::F32)?;
+        measure(s, &x, &mut x.narrow(0, 1)?.reshape(&[K])?.narrow(0, GROUPS)?)
     }),
     ("a flag of two", "skip: shape [2]", INVALID, |s| {
         quantize_under(s, &Tensor::zeros(s, &[2], DType::I32)?)

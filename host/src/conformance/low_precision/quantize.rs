@@ -11,8 +11,8 @@ use super::quantize_cases::{QuantizeCase, SourceCase};
 use crate::backend::{Device, Stream};
 use crate::error::Result;
 use crate::functional::{
-    Accumulate, DbiasSink, DequantizeSink, QuantizeArgs, QuantizeSource, dequantize, pad, quantize,
-    restore_exact, swizzle, unpad,
+    Accumulate, DbiasSink, DequantizeSink, QuantizeArgs, QuantizeSource, amax, dequantize, pad,
+    quantize, restore_exact, swizzle, unpad,
 };
 use crate::grouped_linear::{DelayedState, RandomState};
 use crate::plan::{PadProblem, Padding};
@@ -146,6 +146,8 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
 
     let random = case.stochastic.then(|| RandomState::new(stream, 0x5eed)).transpose()?;
     let random = random.as_ref();
+    let given = case.amax.then(|| magnitudes(stream, groups)).transpose()?;
+    let given = given.as_ref();
     let mut moved = Vec::new();
     match case.source {
         SourceCase::Tokens(_, tail) => {
@@ -156,8 +158,10 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
             let x = Tensor::from_f32(stream, &[live + tail, columns], dtype, &values)?;
             let splits = splits(case.splits, stream, &counts)?;
             let source = QuantizeSource::Tokens(&x, &splits);
+            measure(case, stream, source, flag.as_ref(), groups, &mut moved)?;
             let args = args(case, source, flag.as_ref(), delayed.as_ref(), db.as_mut());
-            quantize(stream, QuantizeArgs { random, ..args }, &mut destination)?;
+            let args = QuantizeArgs { random, amax: given, ..args };
+            quantize(stream, args, &mut destination)?;
             change_forms(case, stream, &destination, Some(&splits), &mut moved)?;
             for direction in destination.directions().filter(|&own| is_restorable(case, own)) {
                 for dtype in restored_types(dtype) {
@@ -185,8 +189,10 @@ fn outputs(case: &QuantizeCase, stream: &Stream) -> Result<Vec<(String, DType, V
             let values = values(&mut generator, groups * rows, columns, dtype, false);
             let weights = grouped(layout, stream, &[groups, rows, columns], dtype, &values)?;
             let source = QuantizeSource::Weights(&weights);
+            measure(case, stream, source, flag.as_ref(), groups, &mut moved)?;
             let args = args(case, source, flag.as_ref(), delayed.as_ref(), None);
-            quantize(stream, QuantizeArgs { random, ..args }, &mut destination)?;
+            let args = QuantizeArgs { random, amax: given, ..args };
+            quantize(stream, args, &mut destination)?;
             change_forms(case, stream, &destination, None, &mut moved)?;
             for direction in destination.directions().filter(|&own| is_restorable(case, own)) {
                 for dtype in restored_types(dtype) {
@@ -301,6 +307,30 @@ fn args<'a>(
     let plain = QuantizeArgs::new(source);
     let four_over_six = case.four_over_six;
     QuantizeArgs { scale: case.scale, delayed, skip, dbias, four_over_six, ..plain }
+}
+
+/// Magnitudes of groups, smaller and larger than those of the source.
+fn magnitudes(stream: &Stream, groups: usize) -> Result<Tensor> {
+    let some = [2.5, 0.0, 3e38, f32::INFINITY, 0.125, 1e-42, 96.0];
+    let given: Vec<f32> = (0..groups).map(|group| some[group % some.len()]).collect();
+    Tensor::from_f32(stream, &[groups], DType::F32, &given)
+}
+
+/// Finds the source's own magnitudes, where a case has to do with them.
+fn measure(
+    case: &QuantizeCase,
+    stream: &Stream,
+    source: QuantizeSource<'_>,
+    flag: Option<&Tensor>,
+    groups: usize,
+    moved: &mut Vec<(String, Tensor)>,
+) -> Result<()> {
+    if case.amax {
+        let mut found = poisoned(stream, &[groups], DType::F32)?;
+        amax(stream, source, flag, &mut found)?;
+        moved.push(("amax".to_owned(), found));
+    }
+    Ok(())
 }
 
 /// A history of some steps, with scales that earlier ones gave.

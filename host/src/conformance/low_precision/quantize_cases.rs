@@ -38,6 +38,8 @@ pub struct QuantizeCase {
     pub scale: ScaleRule,
     /// Steps of a history, if there is one.
     pub history: Option<usize>,
+    /// Whether scales follow from magnitudes that are given; the source's own are found, too, then.
+    pub amax: bool,
     /// Type of db, and whether it is added to, if it is wanted.
     pub dbias: Option<(DType, Accumulate)>,
     /// What the flag on the device holds, if there is one.
@@ -78,6 +80,9 @@ impl fmt::Display for QuantizeCase {
         if let Some(steps) = history {
             write!(f, ", history of {steps}")?;
         }
+        if self.amax {
+            write!(f, ", amax given")?;
+        }
         if let Some((dtype, accumulate)) = &self.dbias {
             write!(f, ", db {dtype} {accumulate:?}")?;
         }
@@ -102,6 +107,7 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
         copies: [true, true],
         scale: ScaleRule { power_of_two: true, epsilon: 0.0 },
         history: None,
+        amax: false,
         dbias: None,
         flag: None,
         splits: SplitSource::DeviceI64,
@@ -223,7 +229,56 @@ pub fn quantize_cases() -> Vec<QuantizeCase> {
         }
     }
     micro_cases(&QuantizeCase { scale: any, ..plain }, &mut cases);
+    given_cases(&QuantizeCase { scale: any, ..plain }, &mut cases);
     cases
+}
+
+/// Scales from magnitudes that are given: one per group, and those of NVFP4.
+fn given_cases(plain: &QuantizeCase, cases: &mut Vec<QuantizeCase>) {
+    let lines = Nvfp4Format::LINES;
+    let squares = Nvfp4Format { blocks: BlockShape::Square, ..lines };
+    let mixed = Nvfp4Format { transform: Transform::Hadamard, ..lines };
+    for (format, form) in [
+        (Format::fp8(DType::E4m3, Blocks::Tensor), Form::Codes),
+        (Format::fp8(DType::E5m2, Blocks::Tensor), Form::Codes),
+        (Format::Nvfp4(lines), Form::Codes),
+        (Format::Nvfp4(squares), Form::Exact),
+    ] {
+        let own = QuantizeCase { format, form, amax: true, ..*plain };
+        for copies in [[true, true], [true, false], [false, true]] {
+            cases.push(QuantizeCase { copies, ..own });
+        }
+        cases.push(QuantizeCase { input: DType::F32, columns: 144, ..own });
+        cases.push(QuantizeCase { input: DType::F16, ..own });
+        for (rows, columns) in [
+            (RowPattern::Listed(&[3300, 5, 0, 7, 1]), 16),
+            (RowPattern::AllEmpty, 16),
+            (RowPattern::Edges, 240),
+            (RowPattern::VeryMany, 16),
+        ] {
+            let (source, splits) = (SourceCase::Tokens(rows, 70), SplitSource::DeviceI32);
+            cases.push(QuantizeCase { source, columns, splits, ..own });
+        }
+        for (layout, groups, rows) in [(Layout::Packed, 3, 144), (Layout::Discrete, 2, 160)] {
+            let source = SourceCase::Weights(layout, groups, rows);
+            cases.push(QuantizeCase { source, ..own });
+        }
+        for flag in [0, 1] {
+            let dbias = Some((DType::F32, Accumulate::Add));
+            cases.push(QuantizeCase { flag: Some(flag), dbias, ..own });
+        }
+    }
+    let power_of_two = ScaleRule { power_of_two: true, epsilon: 0.5 };
+    let tensor = Format::fp8(DType::E4m3, Blocks::Tensor);
+    let given = QuantizeCase { amax: true, ..*plain };
+    cases.push(QuantizeCase { format: tensor, scale: power_of_two, ..given });
+    // Columns are transformed where there are some.
+    let rowwise = [true, false];
+    cases.push(QuantizeCase { format: Format::Nvfp4(mixed), copies: rowwise, ..given });
+    let lines = Format::Nvfp4(lines);
+    cases.push(QuantizeCase { format: lines, stochastic: true, ..given });
+    let four_over_six = Some(ErrorMeasure::Squared);
+    cases.push(QuantizeCase { format: lines, four_over_six, form: Form::Exact, ..given });
 }
 
 /// MXFP8 and NVFP4.

@@ -99,7 +99,10 @@ pub(super) fn quantize(
                 mxfp8::quantize(layout, values, recipe, direction, &mut data, &mut scales)?;
             }
             Quantizer::Nvfp4(recipe) => {
-                let amax = nvfp4::amax(layout, values, recipe, direction)?;
+                let amax = match operands.amax {
+                    Some(amax) => read(amax, spec.groups)?,
+                    None => nvfp4::amax(layout, values, recipe, direction)?,
+                };
                 nvfp4::quantize(layout, values, recipe, direction, &amax, &mut data, &mut scales)?;
                 let live = match (recipe.scope, operands.splits) {
                     (Scope::Row, Some(_)) => values.len() / spec.source.columns().max(1),
