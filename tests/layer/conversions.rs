@@ -199,6 +199,18 @@ fn again(stream: &Stream) -> Result<()> {
         let (got, want) = (got?, want?);
         same(format!("{format}"), &got, &want);
         assert!(got.iter().any(|&value| value != 0.0), "{format}: nothing was written");
+
+        // Zeros, but not while the flag is set.
+        let zeros = Tensor::zeros(stream, &[ROWS, FEATURES], DType::F32)?;
+        quantize(stream, args(QuantizeSource::Tokens(&zeros, &splits)), &mut rowwise)?;
+        let mut flag = Tensor::from_slice(stream, &[1], &[1i32])?;
+        for want in [want, vec![0.0; ROWS * FEATURES]] {
+            let options = QuantizeOptions { skip: Some(&flag), ..options };
+            requantize(stream, &rowwise, &splits, options, &mut scratch, &mut columnwise)?;
+            let got = restored(stream, &columnwise, Direction::Columnwise, &SPLITS)?;
+            same(format!("{format}, under a flag"), &got, &want);
+            flag.write(stream, &[0i32])?;
+        }
     }
     Ok(())
 }

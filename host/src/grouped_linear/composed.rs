@@ -22,12 +22,15 @@ pub struct QuantizeOptions<'a> {
     pub four_over_six: Option<ErrorMeasure>,
     /// NVFP4: elements are rounded at random, with numbers drawn from this state.
     pub random: Option<&'a RandomState>,
+    /// A flag on the device ([`QuantizeArgs::skip`]): where it is not zero, nothing is quantized,
+    /// and no random state moves.
+    pub skip: Option<&'a Tensor>,
 }
 
 impl<'a> QuantizeOptions<'a> {
     fn args(&self, source: QuantizeSource<'a>) -> QuantizeArgs<'a> {
-        let Self { scale, four_over_six, random } = *self;
-        QuantizeArgs { scale, four_over_six, random, ..QuantizeArgs::new(source) }
+        let Self { scale, four_over_six, random, skip } = *self;
+        QuantizeArgs { scale, four_over_six, random, skip, ..QuantizeArgs::new(source) }
     }
 }
 
