@@ -11,6 +11,7 @@ mod engines;
 mod exact;
 mod experts;
 mod forms;
+mod gone;
 mod inferred;
 mod kernels;
 #[cfg(feature = "emulator")]
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         recipes::TESTS,
         forms::TESTS,
         recipe_buffers::TESTS,
+        gone::TESTS,
         skipped::TESTS,
         experts::TESTS,
         conversions::TESTS,

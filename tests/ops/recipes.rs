@@ -30,6 +30,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("recipes' buffers are one operation's, where something is kept in them", |e, s| {
         shared_buffers(s).expect(e)
     }),
+    ("tokens that are gone are refused before backward writes", |e, s| gone(s).expect(e)),
     ("a gradient over a recipe's memory is refused", |e, s| over_memory(s).expect(e)),
     ("what a layer in low precision keeps is made by its forward alone", |e, s| {
         saved_alone(s).expect(e)
@@ -415,6 +416,28 @@ fn shared_buffers(stream: &Stream) -> Result<()> {
     assert_eq!(gradients[0], dw.as_packed().expect("packed").to_f32(stream)?);
     assert_ne!(gradients[0], gradients[1], "in high precision");
     Ok(())
+}
+
+/// Those of the first layer, whose backward comes last.
+fn gone(stream: &Stream) -> Result<()> {
+    let net = Net::new(stream)?;
+    let [_, _, down] = net.ids;
+    let [first, last] = Net::recipes(stream, current())?;
+    let buffers = |own: &LayerRecipe| RecipeBuffers::new(stream, own, ROWS);
+    let recipes =
+        [first.clone().with_buffers(buffers(&first)?), last.clone().with_buffers(buffers(&last)?)];
+    let (_, saved) = net.pipeline.forward(stream, Net::x(stream)?, net.arguments(&recipes))?;
+    let options = ForwardOptions { recipe: Some(&recipes[0]), ..ForwardOptions::default() };
+    drop(net.layers[0].forward(stream, &Net::x(stream)?, &splits(), options)?);
+    let mut dw = GroupedTensor::packed(sevens(stream, &[GROUPS, WIDTHS[2], WIDTHS[1]])?)?;
+    let arguments = BackwardArguments::new().sink(down, names::WEIGHTS, Sink::Overwrite(&mut dw));
+    let outcome = net.pipeline.backward(stream, saved, Net::dy(stream)?, arguments);
+    let error = outcome.expect_err("the first layer's tokens are gone");
+    let part = "operation 0 (grouped_linear): the tokens that forward kept are gone";
+    assert!(error.is_invalid_argument() && error.to_string().starts_with(part), "{error}");
+    let dw = dw.as_packed().expect("packed").to_f32(stream)?;
+    assert!(dw.iter().all(|&value| value == SENTINEL), "was written");
+    net.run(stream, &recipes).map(drop)
 }
 
 /// A gradient of the first layer over what the second one's recipe remembers: a number for each

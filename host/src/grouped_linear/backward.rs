@@ -90,7 +90,8 @@ impl GroupedLinear {
     ///
     /// # Errors
     /// `dy` does not fit; forward was told that a gradient of the tokens or of the weights is not
-    /// needed; out of memory; a driver failure.
+    /// needed; a later call has written over the tokens in the recipe's
+    /// [`RecipeBuffers`](crate::RecipeBuffers); out of memory; a driver failure.
     pub fn backward(&self, stream: &Stream, saved: Saved, dy: &Tensor) -> Result<Grads> {
         operand(&saved.weights, "dx")?;
         operand(&saved.x, "dw")?;
@@ -108,8 +109,9 @@ impl GroupedLinear {
     /// # Errors
     /// `dy` or a buffer does not fit, buffers overlap each other, what is read or a parameter; a
     /// gradient that forward was told is not needed goes into a buffer or shall be computed later;
-    /// a pass does not have the kernel that forward was asked for; another layer saved; out of
-    /// memory; a driver failure.
+    /// a pass does not have the kernel that forward was asked for; another layer saved; the
+    /// gradient of the weights is asked for, and a later call has written over the tokens in the
+    /// recipe's [`RecipeBuffers`](crate::RecipeBuffers); out of memory; a driver failure.
     pub fn backward_with(
         &self,
         stream: &Stream,
@@ -148,6 +150,8 @@ impl GroupedLinear {
         // Where a buffer that is given later may not lie, either.
         let unkept =
             later.then(|| saved.left.clone().unwrap_or_default().and(self.to_be_left(&saved)));
+        // From here on what earlier calls have left in the recipe's buffers may be gone.
+        let contents = saved.note_backward([dx, dw]);
         // What may find no memory, before histories, random states and sums move.
         let saved = saved.for_backward(stream, [dx, dw])?;
         let quantized = match &saved.recipe {
@@ -183,6 +187,7 @@ impl GroupedLinear {
             // Last, since it may need more scratch memory than all others.
             if let (true, Some(x)) = (dw, &saved.x) {
                 let operands = WgradOperands::new(x.clone(), &gradient, splits.clone(), kernel)?;
+                let operands = operands.in_buffers(contents);
                 if let Some((mut dw, accumulate)) = dw_sink {
                     operands.compute(stream, accumulate, &mut dw)?;
                     grads.dw = Some(dw);
@@ -266,6 +271,7 @@ impl GroupedLinear {
             check_product(stream, saved, Pass::Dgrad, dy, dx)?;
         }
         if has_dw {
+            saved.check_contents()?;
             let dw = match &options.dw {
                 Wgrad::Now(sink) => sink.buffer().map_or(&[][..], GroupedTensor::tensors),
                 Wgrad::Delayed | Wgrad::Skip => &[],

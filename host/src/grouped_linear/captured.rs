@@ -189,9 +189,13 @@ impl CapturedLayer {
             ("the recipe", Part::recipe(options.recipe)),
         ];
         // Forward refuses nothing that is not in the signature.
-        let check = || Ok(());
-        if let Some(((_, saved), captured)) = replay(&self.forward, &signature, stream, check)? {
-            return Ok((saved.clone(), captured));
+        let mut contents = None;
+        let begin = || {
+            contents = options.recipe.and_then(|recipe| recipe.note_forward(needs.dw));
+            Ok(())
+        };
+        if let Some(((_, saved), captured)) = replay(&self.forward, &signature, stream, begin)? {
+            return Ok((saved.again(contents), captured));
         }
         let rows = x.shape().first().copied().unwrap_or(0);
         let target = stream.device().target();
@@ -250,17 +254,27 @@ impl CapturedLayer {
             ("kernel", Part::Kernel(*kernel)),
             ("the recipe", Part::recipe(saved.recipe.as_ref().or(saved.restore.as_ref()))),
         ];
-        // No kernel reads what is left, and no gradient may lie over it. All else that is refused
-        // is in the signature: what differs is not replayed, but called, which refuses it.
-        let check = || match saved.left {
-            Some(_) => self.layer.check_sinks(stream, saved, Some(dy), &options),
-            None => Ok(()),
+        // No kernel reads what is left, and no gradient may lie over it; what has been kept may be
+        // gone. All else that is refused is in the signature: what differs is not replayed, but
+        // called, which refuses it.
+        let wanted = wanted(saved, &options);
+        let mut contents = [None, None];
+        let begin = || {
+            match (&saved.left, wanted) {
+                (Some(_), _) => self.layer.check_sinks(stream, saved, Some(dy), &options)?,
+                (None, [_, true]) => saved.check_contents()?,
+                (None, [_, false]) => {}
+            }
+            contents = saved.note_backward(wanted);
+            Ok(())
         };
-        if let Some((grads, captured)) = replay(&self.backward, &signature, stream, check)? {
-            return Ok((again(grads), captured));
+        if let Some((grads, captured)) = replay(&self.backward, &signature, stream, begin)? {
+            let mut grads = again(grads);
+            grads.pending = grads.pending.map(|pending| pending.in_buffers(contents));
+            return Ok((grads, captured));
         }
         let memory = saved.recipe.as_ref().or(saved.restore.as_ref());
-        let memory = memory.filter(|_| wanted(saved, &options).contains(&true));
+        let memory = memory.filter(|_| wanted.contains(&true));
         refuse_unrecordable(stream, splits, memory)?;
         let layer = &self.layer;
         let (grads, captured) = record(&mut self.backward, signature, stream, |stream| {
@@ -295,8 +309,8 @@ impl CapturedLayer {
             ("kernel", Part::Kernel(operands.kernel())),
             ("the recipe", Part::Product(operands.rules())),
         ];
-        let check = || pending.check_unkept(&sink);
-        if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream, check)? {
+        let begin = || pending.check(&sink);
+        if let Some((dw, captured)) = replay(&self.wgrad, &signature, stream, begin)? {
             pending.release();
             return Ok((dw.clone(), captured));
         }
@@ -323,17 +337,18 @@ fn again(grads: &SelectedGrads) -> SelectedGrads {
     }
 }
 
-/// Launches the graph if it was recorded for this and nothing is in the way.
+/// Launches the graph if it was recorded for this; before that, `begin` refuses what is in the way
+/// and notes what will be written.
 fn replay<'a, T>(
     recording: &'a Option<Recording<T>>,
     signature: &Signature,
     stream: &Stream,
-    check: impl FnOnce() -> Result<()>,
+    begin: impl FnOnce() -> Result<()>,
 ) -> Result<Option<(&'a T, Captured)>> {
     refuse_capture(stream)?;
     match recording {
         Some(recording) if recording.signature == *signature => {
-            check()?;
+            begin()?;
             recording.graph.launch(stream)?;
             Ok(Some((&recording.result, Captured::Replayed)))
         }

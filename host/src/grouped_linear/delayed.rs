@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Config;
+use super::low_precision::Contents;
 use super::operands::WgradOperands;
 use super::sink::GradSink;
 use crate::backend::Stream;
@@ -12,7 +13,8 @@ use crate::tensor::GroupedTensor;
 
 /// A gradient of the weights that is still to be computed: it owns what it reads, and needs neither
 /// the layer nor the weights. With [`RecipeBuffers`](crate::RecipeBuffers) it reads what lies in
-/// them, so another forward or backward in the same buffers comes after it has run.
+/// them, so another forward or backward in the same buffers comes after it has run; it is refused
+/// what another one has written over.
 ///
 /// ```
 /// # use grouped_linear::*;
@@ -56,19 +58,23 @@ impl PendingWgrad {
     /// later.
     ///
     /// # Errors
-    /// It has run; the sink does not fit, or overlaps an operand or what of the layer's parameters
-    /// and its recipe's memory has not been freed; out of memory; a driver failure.
+    /// It has run; another forward or backward has written over what it reads in
+    /// [`RecipeBuffers`](crate::RecipeBuffers); the sink does not fit, or overlaps an operand or
+    /// what of the layer's parameters and its recipe's memory has not been freed; out of memory; a
+    /// driver failure.
     pub fn run(&mut self, stream: &Stream, sink: GradSink<'_>) -> Result<GroupedTensor> {
         let operands = self.operands()?;
-        self.check_unkept(&sink)?;
+        self.check(&sink)?;
         let (mut dw, accumulate) = sink.open(stream, &self.config.weights())?;
         operands.compute(stream, accumulate, &mut dw)?;
         self.release();
         Ok(dw)
     }
 
-    /// Refuses a buffer that lies over what it does not read; the product sees to what it reads.
-    pub(super) fn check_unkept(&self, sink: &GradSink<'_>) -> Result<()> {
+    /// Refuses operands that are gone, and a buffer that lies over what it does not read; the
+    /// product sees to what it reads.
+    pub(super) fn check(&self, sink: &GradSink<'_>) -> Result<()> {
+        self.operands()?.check_contents()?;
         let Some(dw) = sink.buffer() else { return Ok(()) };
         let mut overlaps = Overlaps::default();
         overlaps.read_unkept(&self.unkept);
@@ -90,9 +96,14 @@ impl PendingWgrad {
         self.operands = None;
     }
 
-    /// The same gradient of another run of a graph.
+    /// The same gradient, to be computed once more.
     pub(super) fn again(&self) -> Self {
         Self { operands: self.operands.clone(), unkept: self.unkept.clone(), ..*self }
+    }
+
+    /// The same of what has been put into a recipe's buffers anew.
+    pub(super) fn in_buffers(self, contents: [Option<Contents>; 2]) -> Self {
+        Self { operands: self.operands.map(|own| own.in_buffers(contents)), ..self }
     }
 
     /// Whether [`PendingWgrad::run`] has succeeded.

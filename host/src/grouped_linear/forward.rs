@@ -3,7 +3,7 @@
 use super::functional::{
     FpropArgs, GemmOptions, QuantizeSource, QuantizedFpropArgs, bias_kind, fprop, quantized_fprop,
 };
-use super::low_precision::{BackwardPrecision, LayerRecipe};
+use super::low_precision::{BackwardPrecision, Contents, LayerRecipe};
 use super::operands::quantized_options;
 use super::saved::{Saved, Tokens, Weights};
 use super::{Config, GroupedLinear};
@@ -212,7 +212,8 @@ impl GroupedLinear {
         saved.with_quantized(recipe, quantized)
     }
 
-    /// Computes in low precision; gives what was quantized: tokens and weights.
+    /// Computes in low precision; gives what was quantized, tokens and weights, and what backward
+    /// finds of the tokens in the recipe's buffers.
     fn forward_quantized(
         &self,
         stream: &Stream,
@@ -221,7 +222,7 @@ impl GroupedLinear {
         options: ForwardOptions<'_>,
         recipe: &LayerRecipe,
         y: &mut Tensor,
-    ) -> Result<(QuantizedTensor, QuantizedTensor)> {
+    ) -> Result<(QuantizedTensor, QuantizedTensor, Option<Contents>)> {
         recipe.spec().check_layer(&self.config, options.kernel)?;
         let call = CallSpec::from(&options);
         let (_, needs) = self.effective(call);
@@ -256,11 +257,14 @@ impl GroupedLinear {
         let own = recipe.spec();
         let [tokens, matrices] =
             [own.columnwise_tokens(needs.dw), own.columnwise_weights(needs.dx)];
+        source.map_or(Ok(()), |x| recipe.check_placed(stream, Role::Input, x, [true, tokens]))?;
         let open = |role, columnwise| recipe.open(stream, role, rows, [true, columnwise]);
         let mut x = a.cloned().map_or_else(|| open(Role::Input, tokens), Ok)?;
         let mut weights = b.cloned().map_or_else(|| open(Role::Weight, matrices), Ok)?;
         recipe.spec().check_buffers_of_backward(rows, [needs.dx, needs.dw])?;
         let options = quantized_options(recipe, Pass::Fprop, options.kernel);
+        // From here on what earlier calls have left there may be gone.
+        let contents = source.and_then(|_| recipe.note_forward(needs.dw));
         stream.together(|| {
             // The weights first, beside which the set-up of the tokens takes no time.
             if b.is_none() {
@@ -276,7 +280,7 @@ impl GroupedLinear {
             let args = QuantizedFpropArgs { x, weights, splits, bias, bias_row_scales, options };
             quantized_fprop(stream, &args, y)
         })?;
-        Ok((x, weights))
+        Ok((x, weights, contents))
     }
 
     /// Refuses memory that a forward in low precision could not use, before anything is written:
@@ -377,6 +381,7 @@ impl GroupedLinear {
             kernel: options.kernel,
             recipe: None,
             restore: None,
+            contents: None,
             left: None,
         }
     }

@@ -5,14 +5,13 @@ use super::functional::{
     QuantizedGemmOptions, QuantizedWgradArgs, WgradArgs, dgrad, quantize, quantized_dgrad,
     quantized_wgrad,
 };
-use super::low_precision::LayerRecipe;
+use super::low_precision::{Contents, LayerRecipe};
 use super::saved::{Saved, Tokens, Weights};
 use super::sink::gemm_options;
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::{Placed, check_outputs, check_placed, scaled};
 use crate::plan::{Factor, KernelChoice, Pass, Plan};
-use crate::quantize::{check_aligned, check_source};
 use crate::recipe::{Accumulation, Format, Role};
 use crate::splits::Splits;
 use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor};
@@ -84,14 +83,9 @@ pub(super) fn check_product(
             _ => None,
         };
         scaled::check_placed(&plan, &scaled::Placed { b, ..Default::default() })?;
-        // dY will be quantized. A plan is made only where it matters which kernel reads it.
-        let Some(dy) = dy.filter(|dy| check_aligned([*dy].into_iter()).is_err()) else {
-            return Ok(());
-        };
         let copies = [pass == Pass::Dgrad, pass == Pass::Wgrad];
-        let problem = recipe.spec().quantization(Role::GradOutput, saved.rows, copies);
-        let plan = Plan::new(problem, stream.device().target())?;
-        return check_source(&plan, std::slice::from_ref(dy));
+        let check = |dy| recipe.check_placed(stream, Role::GradOutput, dy, copies);
+        return dy.map_or(Ok(()), check);
     }
     let weights = match weights {
         Some(Weights::Plain(weights)) => Some(weights),
@@ -109,6 +103,8 @@ pub(super) fn check_product(
 pub(super) struct WgradOperands {
     factors: Factors,
     splits: Splits,
+    /// What of them lies in a recipe's buffers.
+    contents: [Option<Contents>; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -135,7 +131,17 @@ impl WgradOperands {
             }
             _ => return Err(mixed()),
         };
-        Ok(Self { factors, splits })
+        Ok(Self { factors, splits, contents: [None, None] })
+    }
+
+    /// The same, of which this lies in a recipe's buffers.
+    pub(super) fn in_buffers(self, contents: [Option<Contents>; 2]) -> Self {
+        Self { contents, ..self }
+    }
+
+    /// Refuses operands that are gone.
+    pub(super) fn check_contents(&self) -> Result<()> {
+        self.contents.iter().flatten().try_for_each(Contents::check_pending)
     }
 
     /// Computes the gradient into `dw`.

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::forward::Needs;
-use super::low_precision::LayerRecipe;
+use super::low_precision::{Contents, LayerRecipe};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::plan::{BiasKind, KernelChoice, Pass, Problem, Unkept};
@@ -14,7 +14,8 @@ use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 /// handles to what forward was given, no copies. With a recipe, what forward quantized, too: tokens
 /// ([`SavePolicy`](crate::SavePolicy)), and weights unless the recipe was given some
 /// ([`LayerRecipe::with_weights`]). Of these nobody else has a handle but
-/// [`RecipeBuffers`](crate::RecipeBuffers), if there are any.
+/// [`RecipeBuffers`](crate::RecipeBuffers), if there are any: backward is refused what a later
+/// forward has written over there.
 ///
 /// Only what the asked-for gradients need is kept ([`Needs`]): the tokens for the gradient of the
 /// weights, the weights for the gradient of the tokens. Backward consumes it, so its memory is
@@ -40,6 +41,8 @@ pub struct Saved {
     pub(super) recipe: Option<LayerRecipe>,
     /// What restores quantized tokens and weights for a backward in the layer's type.
     pub(super) restore: Option<LayerRecipe>,
+    /// Quantized tokens that lie in a recipe's buffers.
+    pub(super) contents: Option<Contents>,
     /// Memory of a recipe that backward does not need, over which no gradient is written, either.
     pub(super) left: Option<Unkept>,
 }
@@ -158,7 +161,7 @@ impl Saved {
     pub(super) fn with_quantized(
         mut self,
         recipe: &LayerRecipe,
-        (x, weights): (QuantizedTensor, QuantizedTensor),
+        (x, weights, contents): (QuantizedTensor, QuantizedTensor, Option<Contents>),
     ) -> Result<Self> {
         if let (Some(_), Some(direction)) = (&self.x, recipe.spec().kept_tokens()) {
             self.x = Some(Tokens::Quantized(x.only(direction)?));
@@ -168,9 +171,36 @@ impl Saved {
         }
         self.recipe = recipe.spec().in_backward().then(|| recipe.clone());
         self.restore = recipe.spec().dequantizes().then(|| recipe.clone());
+        self.contents = contents;
         let needs_none = self.recipe.is_none() && self.restore.is_none();
         self.left = needs_none.then(|| Unkept::new(recipe.memory()));
         Ok(self)
+    }
+
+    /// The same of another run of a graph, which has put these tokens into the recipe's buffers.
+    pub(super) fn again(&self, contents: Option<Contents>) -> Self {
+        Self { contents, ..self.clone() }
+    }
+
+    /// Refuses quantized tokens that are gone, if there are any: the gradient of the weights would
+    /// be that of others.
+    pub(super) fn check_contents(&self) -> Result<()> {
+        self.contents.as_ref().map_or(Ok(()), Contents::check_kept)
+    }
+
+    /// Notes what backward writes into the recipe's buffers for gradients of the tokens (`dx`) and
+    /// the weights (`dw`); gives what the latter reads there: of the tokens, and of the output
+    /// gradient.
+    pub(super) fn note_backward(&self, [dx, dw]: [bool; 2]) -> [Option<Contents>; 2] {
+        let x = match (&self.x, &self.recipe, &self.restore) {
+            (Some(Tokens::Plain(_)), Some(recipe), _) if dw => {
+                recipe.note_backward(Role::Input, [false, true])
+            }
+            (Some(Tokens::Quantized(_)), _, Some(recipe)) if dw => recipe.note_restored(),
+            _ => self.contents.clone(),
+        };
+        let recipe = self.recipe.as_ref().filter(|_| dx || dw);
+        [x, recipe.and_then(|recipe| recipe.note_backward(Role::GradOutput, [dx, dw]))]
     }
 
     /// The same as backward reads it, as far as gradients of the tokens (`dx`) and the weights

@@ -318,6 +318,49 @@ fn scratch_memory_of_wgrad_is_there_before_the_bias_is_summed() -> Result<()> {
     Ok(())
 }
 
+/// Memory that ran out behind its checks may have run out behind its first launch, too.
+#[cfg(feature = "emulator")]
+#[test]
+fn a_forward_that_fails_behind_its_checks_counts() -> Result<()> {
+    use super::RecipeBuffers;
+    use crate::recipe::{CurrentScaling, Recipe};
+    use crate::{Arch, EmulatorOptions};
+
+    let mut options = EmulatorOptions::new(Arch::Sm90a);
+    options.memory_bytes = Some(32 << 20);
+    let device = Device::emulated_with(options)?;
+    let stream = device.stream()?;
+    let config = Config { in_features: 32, out_features: 16, ..CONFIG };
+    let weights = GroupedTensor::packed(Tensor::zeros(&stream, &[2, 16, 32], DType::Bf16)?)?;
+    let layer = GroupedLinear::new(&stream, config, weights, None)?;
+    let recipe = LayerRecipe::new(&stream, config, Recipe::Current(CurrentScaling::default()))?;
+    let buffers = RecipeBuffers::new(&stream, &recipe, ROWS)?;
+    let recipe = recipe.with_buffers(buffers);
+    let x = Tensor::zeros(&stream, &[ROWS, 32], DType::Bf16)?;
+    let mut y = Tensor::zeros(&stream, &[ROWS, 16], DType::Bf16)?;
+    let (splits, dy) = (Splits::host(&[2, 3])?, y.clone());
+    let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+    let saved = layer.forward_into(&stream, &x, &splits, options, &mut y)?;
+
+    // A stream without scratch memory, for which there is no room.
+    let other = device.stream()?;
+    let mut taken = Vec::new();
+    for size in (0..=25).rev().map(|power| 1 << power) {
+        while let Ok(tensor) = Tensor::empty(&stream, &[size], DType::U8) {
+            taken.push(tensor);
+        }
+    }
+    let error = layer.forward_into(&other, &x, &splits, options, &mut y).map(drop);
+    let error = error.expect_err("no scratch memory").to_string();
+    assert!(error.starts_with("out of memory"), "{error}");
+    drop(taken);
+    let error = layer.backward(&stream, saved, &dy).expect_err("they may be gone").to_string();
+    assert!(error.starts_with("the tokens that forward kept are gone"), "{error}");
+
+    let saved = layer.forward_into(&other, &x, &splits, options, &mut y)?;
+    layer.backward(&other, saved, &dy).map(drop)
+}
+
 /// Splits on the host have copies on the device, of which those of the streams that asked last
 /// stay.
 #[cfg(feature = "emulator")]

@@ -230,7 +230,8 @@ pub enum Sink<'a> {
     Accumulate(&'a mut GroupedTensor),
     /// Computed later: [`Gradient::Pending`] is given. Its buffer, given then, is held against what
     /// its own operation reads and has, not against what others have; and what it reads may lie in
-    /// [`RecipeBuffers`](crate::RecipeBuffers), so it runs before the next forward in these.
+    /// [`RecipeBuffers`](crate::RecipeBuffers), so it runs before the next forward in these, behind
+    /// which it is refused.
     Later,
     /// Nowhere, even though it was wanted.
     Skip,

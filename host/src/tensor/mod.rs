@@ -12,13 +12,12 @@ pub use self::dtype::{DType, Element};
 pub(crate) use self::grouped::{AddressTable, Parts, PassMaps};
 pub use self::grouped::{GroupedTensor, ParamLayout};
 pub(crate) use self::memory::{DeviceMemory, HostMemory, Memory, WeakMemory};
-pub(crate) use self::quantized::{COLUMNWISE, ROWWISE};
+#[cfg(feature = "safetensors")]
+pub(crate) use self::quantized::SCALE;
+pub(crate) use self::quantized::{COLUMNWISE, ROWWISE, Shared, check_experts, missing_copy};
 pub use self::quantized::{
     CopySpec, Form, QuantizedCopy, QuantizedSpec, QuantizedTensor, SourceShape,
 };
-#[cfg(feature = "safetensors")]
-pub(crate) use self::quantized::{SCALE, Shared};
-pub(crate) use self::quantized::{check_experts, missing_copy};
 pub use self::spec::TensorSpec;
 use crate::backend::{DeviceId, Stream};
 use crate::error::{Error, Kind, Result};

@@ -2,6 +2,7 @@
 //! own.
 
 mod captured;
+mod gone;
 mod step;
 mod variants;
 mod weights;
@@ -41,6 +42,7 @@ pub fn checks() -> Vec<Check> {
         checks.push(check.blackwell_if(variant.blackwell));
     }
     checks.extend(captured::checks());
+    checks.extend(gone::checks());
     checks.extend(weights::checks());
     checks.into_iter().map(|check| check.emulated_if(true)).collect()
 }

@@ -1,18 +1,45 @@
 //! Memory for what a layer's recipe quantizes.
 
 use super::super::Config;
+use super::contents::{Contents, Writes};
 use super::{BackwardPrecision, LayerRecipe, RecipeSpec};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::recipe::Role;
-use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, SourceShape, Tensor};
+use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, Shared, SourceShape, Tensor};
 
 /// Memory for everything that a layer quantizes in one forward and its backward, for token buffers
 /// of as many rows as it was made for, of which any number may belong to groups: nothing can be
-/// allocated in a graph. What forward keeps for backward lives in it, so forwards whose backwards
-/// are still to come need buffers each. So do delayed gradients of weights: a
-/// [`PendingWgrad`](crate::PendingWgrad) reads the tokens and the output gradient in the buffers,
-/// so that another forward or backward in the same ones, before it has run, makes it wrong.
+/// allocated in a graph. Clones are handles to the same memory.
+///
+/// What forward keeps for backward lives in it, so forwards whose backwards are still to come need
+/// buffers each: backward is refused tokens over which a later call has quantized others. So do
+/// delayed gradients of weights: a [`PendingWgrad`](crate::PendingWgrad) reads the tokens and the
+/// output gradient in the buffers, and is refused where another forward or backward in the same
+/// ones has come before it. A call counts when it is made or recorded, and when a
+/// [`CapturedLayer`](crate::CapturedLayer) replays it; of the replays of other graphs
+/// ([`Stream::capture`]) nothing is known here, so what they write over is not seen.
+///
+/// ```
+/// use grouped_linear::recipe::CurrentScaling;
+/// use grouped_linear::*;
+/// let stream = Device::cpu().stream()?;
+/// let config = Config { groups: 1, in_features: 32, out_features: 16, dtype: DType::Bf16 };
+/// let ones = Tensor::from_f32(&stream, &[1, 16, 32], DType::Bf16, &[1.0; 512])?;
+/// let layer = GroupedLinear::new(&stream, config, GroupedTensor::packed(ones)?, None)?;
+/// let recipe = LayerRecipe::new(&stream, config, Recipe::Current(CurrentScaling::default()))?;
+/// let buffers = RecipeBuffers::new(&stream, &recipe, 4)?;
+/// let recipe = recipe.with_buffers(buffers);
+///
+/// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
+/// let x = Tensor::from_f32(&stream, &[4, 32], DType::Bf16, &[1.0; 128])?;
+/// let splits = Splits::host(&[4])?;
+/// let (_, first) = layer.forward(&stream, &x, &splits, options)?;
+/// let (dy, second) = layer.forward(&stream, &x, &splits, options)?;
+/// assert!(layer.backward(&stream, first, &dy).is_err()); // its tokens are gone
+/// layer.backward(&stream, second, &dy)?;
+/// # Ok::<(), grouped_linear::Error>(())
+/// ```
 ///
 /// What there is follows from the recipe's form, its precision of backward and its weights, so
 /// buffers are made last ([`LayerRecipe::with_buffers`]). Where backward is not in the recipe's
@@ -27,6 +54,16 @@ pub struct RecipeBuffers {
     grad_output: Option<QuantizedTensor>,
     /// Tokens and weights in the layer's type, for [`BackwardPrecision::Dequantized`].
     restored: Option<(Tensor, Tensor)>,
+    written: Written,
+}
+
+/// How often each part has been written: copies of tokens and of output gradients, rowwise and
+/// columnwise, and restored tokens.
+#[derive(Clone, Debug, Default)]
+struct Written {
+    input: [Writes; 2],
+    grad_output: [Writes; 2],
+    restored: Writes,
 }
 
 impl RecipeBuffers {
@@ -49,7 +86,7 @@ impl RecipeBuffers {
         let input = empty(Role::Input)?;
         let weight = spec.weights.is_none().then(|| empty(Role::Weight)).transpose()?;
         let grad_output = spec.in_backward().then(|| empty(Role::GradOutput)).transpose()?;
-        Ok(Self { input, weight, grad_output, restored })
+        Ok(Self { input, weight, grad_output, restored, written: Written::default() })
     }
 
     /// Bytes of all of it.
@@ -68,6 +105,20 @@ impl RecipeBuffers {
     /// Room for tokens and weights as backward reads them.
     pub(super) fn restored(&self) -> Option<&(Tensor, Tensor)> {
         self.restored.as_ref()
+    }
+
+    /// Notes that these copies, rowwise and columnwise, are being written, and gives what lies
+    /// there from then on; nothing of weights.
+    fn note(&self, role: Role, copies: [bool; 2]) -> [Option<Contents>; 2] {
+        let (buffer, writes) = match role {
+            Role::Input => (Some(&self.input), &self.written.input),
+            Role::GradOutput => (self.grad_output.as_ref(), &self.written.grad_output),
+            Role::Weight => return [None, None],
+        };
+        let Some(buffer) = buffer else { return [None, None] };
+        // Whatever copies share, scales of groups say, is written with either.
+        let both = buffer.shared() != Shared::default() && copies != [false, false];
+        [0, 1].map(|copy| (both || copies[copy]).then(|| writes[copy].note()))
     }
 
     /// What there is room for.
@@ -185,6 +236,35 @@ impl LayerRecipe {
             Some(room) => Ok(room),
             None => QuantizedTensor::empty(stream, self.spec.tensor(role, rows, copies)),
         }
+    }
+
+    /// Notes that forward quantizes tokens into the buffers, if there are any; gives what it keeps
+    /// there for the gradient of the weights, if that is wanted (`dw`).
+    pub(in crate::grouped_linear) fn note_forward(&self, dw: bool) -> Option<Contents> {
+        let buffers = self.buffers.as_ref()?;
+        let copies = [true, self.spec.columnwise_tokens(dw)];
+        let [rowwise, columnwise] = buffers.note(Role::Input, copies);
+        match self.spec.kept_tokens().filter(|_| dw)? {
+            Direction::Rowwise => rowwise,
+            Direction::Columnwise => columnwise,
+        }
+    }
+
+    /// Notes that backward quantizes tokens or output gradients into these copies of the buffers;
+    /// gives the columnwise one, which the gradient of the weights reads.
+    pub(in crate::grouped_linear) fn note_backward(
+        &self,
+        role: Role,
+        copies: [bool; 2],
+    ) -> Option<Contents> {
+        let [_, columnwise] = self.buffers.as_ref()?.note(role, copies);
+        columnwise
+    }
+
+    /// Notes that backward restores tokens in the buffers, and gives them.
+    pub(in crate::grouped_linear) fn note_restored(&self) -> Option<Contents> {
+        let buffers = self.buffers.as_ref().filter(|buffers| buffers.restored.is_some())?;
+        Some(buffers.written.restored.note())
     }
 
     /// The buffers' memory for a tensor with these copies, if there are buffers.

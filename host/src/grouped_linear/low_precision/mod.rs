@@ -1,6 +1,7 @@
 //! A layer's recipe: what is quantized in forward and backward, what is kept of it, and where.
 
 mod buffers;
+mod contents;
 mod prepare;
 mod problems;
 mod spec;
@@ -8,6 +9,7 @@ mod states;
 mod tensors;
 
 pub use self::buffers::RecipeBuffers;
+pub(super) use self::contents::Contents;
 pub use self::prepare::QuantizeWeights;
 pub(super) use self::problems::NO_BUFFERS_IN_GRAPH;
 pub use self::spec::RecipeSpec;
@@ -215,7 +217,8 @@ impl LayerRecipe {
 
     /// The same recipe in memory of its own, as graphs need it. [`RecipeBuffers`] follow from the
     /// form, the precision of backward and the given weights, so they are made last; those that do
-    /// not fit are refused by forward.
+    /// not fit are refused by forward. What forward keeps in them is for a backward before the next
+    /// forward in the same ones; a later one is refused.
     pub fn with_buffers(self, buffers: RecipeBuffers) -> Self {
         let spec = RecipeSpec { buffers: Some(buffers.specs()), ..self.spec };
         Self { spec, buffers: Some(buffers), ..self }

@@ -9,7 +9,7 @@ use crate::backend::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::scaled;
 use crate::plan::{BiasKind, DequantizeProblem, KernelChoice, Pass, Plan, Target};
-use crate::quantize::{check_restored, check_source};
+use crate::quantize::{check_aligned, check_restored, check_source};
 use crate::recipe::Role;
 use crate::splits::Splits;
 use crate::tensor::{Direction, GroupedTensor, QuantizedTensor, Tensor, missing_copy};
@@ -105,6 +105,23 @@ impl LayerRecipe {
         };
         weights.check_device("weights", stream)?;
         self.spec.check_given_weights(columnwise, target)
+    }
+
+    /// Refuses tokens or output gradients that lie where their quantization into these copies could
+    /// not read them. A plan is made only where it matters which kernel reads.
+    pub(in crate::grouped_linear) fn check_placed(
+        &self,
+        stream: &Stream,
+        role: Role,
+        source: &Tensor,
+        copies: [bool; 2],
+    ) -> Result<()> {
+        if check_aligned([source].into_iter()).is_ok() {
+            return Ok(());
+        }
+        let problem = self.spec.quantization(role, source.shape()[0], copies);
+        let plan = Plan::new(problem, stream.device().target())?;
+        check_source(&plan, std::slice::from_ref(source))
     }
 
     /// Refuses tokens (the operand of wgrad) or weights (of dgrad) that were quantized by someone
