@@ -1,23 +1,23 @@
 //! A layer whose calls are recorded in graphs and replayed.
 
+mod signature;
+
 use std::fmt;
 
+use self::signature::{Part, Signature, Way, difference};
 use super::backward::wanted;
 use super::delayed::PendingWgrad;
-use super::forward::{BiasMode, CallSpec};
+use super::forward::CallSpec;
 use super::infer::unrecordable;
-use super::low_precision::{LayerRecipe, RecipeSpec};
-use super::operands::ProductRules;
-use super::saved::{Saved, Tokens, Weights};
+use super::low_precision::LayerRecipe;
+use super::saved::{Saved, Tokens};
 use super::sink::{GradSink, RowSink, Wgrad};
-use super::{
-    BackwardOptions, BiasUse, Config, ForwardOptions, GroupedLinear, Needs, SelectedGrads,
-};
-use crate::backend::{DeviceId, Graph, Stream};
+use super::{BackwardOptions, BiasUse, ForwardOptions, GroupedLinear, SelectedGrads};
+use crate::backend::{Graph, Stream};
 use crate::error::{Error, Result};
-use crate::plan::{Execution, KernelChoice};
+use crate::plan::Execution;
 use crate::splits::Splits;
-use crate::tensor::{DType, GroupedTensor, Tensor};
+use crate::tensor::{GroupedTensor, Tensor};
 
 /// A layer that records its forward, its backward and its delayed gradients of weights in a graph
 /// each, and replays them: one launch a call, whatever the calls consist of.
@@ -92,60 +92,6 @@ struct Recording<T> {
     signature: Signature,
     graph: Graph,
     result: T,
-}
-
-/// All that a graph has in it, and what else a call is refused for, by name.
-type Signature = Vec<(&'static str, Part)>;
-
-#[derive(Clone, Debug, PartialEq)]
-enum Part {
-    Sizes(Config, usize),
-    Tensor(Option<Place>),
-    Tensors(Vec<Place>),
-    Recipe(Option<Box<Rules>>),
-    Product(Option<ProductRules>),
-    Groups(Option<Groups>),
-    Bias(BiasMode),
-    Needs(Needs),
-    Kernel(KernelChoice),
-    Sink(Way),
-}
-
-/// What a layer's recipe says, and where its memory lies. Two that differ in what backward does may
-/// share all of their memory.
-#[derive(Clone, Debug, PartialEq)]
-struct Rules {
-    spec: RecipeSpec,
-    memory: Vec<Place>,
-}
-
-/// What happens to a gradient of parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    New,
-    Overwrite,
-    Accumulate,
-    Delayed,
-    Skip,
-}
-
-/// Where a tensor lies. Graphs keep the memory, so an address of a device means the same memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Place {
-    device: DeviceId,
-    address: Option<u64>,
-    dtype: DType,
-    rank: usize,
-    /// The first dimensions; operands have no more.
-    shape: [usize; 3],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Groups {
-    groups: usize,
-    /// Base and array of addresses, one of them 0.
-    addresses: (u64, u64),
-    first: Place,
 }
 
 impl CapturedLayer {
@@ -404,11 +350,6 @@ fn refuse_unrecordable(
     }
 }
 
-/// The name of the first part that differs.
-fn difference(old: &Signature, new: &Signature) -> &'static str {
-    old.iter().zip(new).find(|(old, new)| old != new).map_or("nothing", |((name, _), _)| name)
-}
-
 fn needs_buffer(gradient: &str) -> Error {
     Error::unsupported(format!(
         "{gradient} would be a new tensor, and nothing can be allocated in a graph; give a buffer, \
@@ -429,64 +370,11 @@ fn refuse_new(options: &BackwardOptions<'_>, saved: &Saved) -> Result<()> {
         .map_or(Ok(()), |(gradient, _)| Err(needs_buffer(gradient)))
 }
 
-impl Way {
-    fn of(sink: &GradSink<'_>) -> Self {
-        match sink {
-            GradSink::New => Self::New,
-            GradSink::Overwrite(_) => Self::Overwrite,
-            GradSink::Accumulate(_) => Self::Accumulate,
-        }
-    }
-}
-
-impl Part {
-    fn tensors<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Self {
-        Self::Tensors(tensors.into_iter().map(Place::of).collect())
-    }
-
-    fn weights(weights: Option<&Weights>) -> Self {
-        match weights {
-            Some(Weights::Quantized(weights)) => Self::tensors(weights.tensors()),
-            Some(Weights::Plain(weights)) => Self::groups(Some(weights)),
-            None => Self::groups(None),
-        }
-    }
-
-    fn recipe(recipe: Option<&LayerRecipe>) -> Self {
-        Self::Recipe(recipe.map(|own| {
-            let memory = own.memory().into_iter().map(Place::of).collect();
-            Box::new(Rules { spec: *own.spec(), memory })
-        }))
-    }
-
-    fn tensor(tensor: Option<&Tensor>) -> Self {
-        Self::Tensor(tensor.map(Place::of))
-    }
-
-    fn groups(tensor: Option<&GroupedTensor>) -> Self {
-        Self::Groups(tensor.map(|tensor| Groups {
-            groups: tensor.groups(),
-            addresses: tensor.addresses(),
-            first: Place::of(&tensor.tensors()[0]),
-        }))
-    }
-}
-
-impl Place {
-    fn of(tensor: &Tensor) -> Self {
-        let (rank, mut shape) = (tensor.shape().len(), [0; 3]);
-        for (own, length) in shape.iter_mut().zip(tensor.shape()) {
-            *own = *length;
-        }
-        let (device, address, dtype) = (tensor.device_id(), tensor.address(), tensor.dtype());
-        Self { device, address, dtype, rank, shape }
-    }
-}
-
 #[cfg(all(test, feature = "emulator"))]
 mod tests {
     use super::*;
     use crate::backend::Device;
+    use crate::tensor::DType;
 
     /// Whoever adds to a gradient must know whether to ask again.
     #[test]
