@@ -44,16 +44,20 @@ pub struct Quantizer {
     pub source: Source,
     /// In which orders.
     pub copies: Copies,
+    /// Whether the magnitudes of groups are known beforehand, so that the source is read once.
+    pub given: bool,
 }
 
 /// All that are measured.
 pub fn all() -> impl Iterator<Item = Quantizer> {
     use Copies::{Both, Column, Row};
     let of = |kind, source, copies: &'static [Copies]| {
-        copies.iter().map(move |&copies| Quantizer { kind, source, copies })
+        copies.iter().map(move |&copies| Quantizer { kind, source, copies, given: false })
     };
+    let given = |own: Quantizer| Quantizer { given: true, ..own };
     let every: &[Copies] = &[Row, Column, Both];
     let fp8 = of(Kind::Group, Source::X, every)
+        .chain(of(Kind::Group, Source::X, every).map(given))
         .chain(of(Kind::Vector, Source::X, every))
         // The other tensors of a layer, both copies as it makes them.
         .chain(of(Kind::Group, Source::W, &[Both]))
@@ -63,6 +67,7 @@ pub fn all() -> impl Iterator<Item = Quantizer> {
     let micro = [Form::Codes, Form::Exact].into_iter().flat_map(move |form| {
         of(Kind::Mxfp8(form), Source::X, every)
             .chain(of(Kind::Nvfp4(form), Source::X, every))
+            .chain(of(Kind::Nvfp4(form), Source::X, every).map(given))
             // Its rowwise copy is that of NVFP4.
             .chain(of(Kind::Hadamard(form), Source::X, &[Column, Both]))
             .chain(of(Kind::Hadamard(form), Source::Dy, every))
@@ -94,7 +99,8 @@ impl Quantizer {
             (Source::W, _) => ".w",
             (Source::Dy, _) => ".dy",
         };
-        format!("{kind}.{copies}{source}")
+        let given = if self.given { "-given" } else { "" };
+        format!("{kind}{given}.{copies}{source}")
     }
 
     /// The recipes that quantize so.
@@ -172,8 +178,14 @@ mod tests {
         let mut unique = names.clone();
         unique.sort();
         unique.dedup();
-        assert_eq!((names.len(), unique.len()), (33, 33), "{names:?}");
-        for name in ["group.row", "square.both", "vector.both.dy", "hadamard-exact.row.dy"] {
+        assert_eq!((names.len(), unique.len()), (42, 42), "{names:?}");
+        for name in [
+            "group.row",
+            "square.both",
+            "vector.both.dy",
+            "hadamard-exact.row.dy",
+            "nvfp4-given.both",
+        ] {
             assert!(names.iter().any(|own| own == name), "{name}");
         }
     }

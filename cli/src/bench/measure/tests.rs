@@ -76,14 +76,14 @@ fn the_cpu_can_be_an_engine() {
         }
     }
     // Products: 4 of BF16, 9 of FP8, 8 of the others, each twice, for the host's time; those of
-    // three passes again, beside replays; no kernel alone; 33 quantizers, and 33 copies of as many
+    // three passes again, beside replays; no kernel alone; 42 quantizers, and 42 copies of as many
     // bytes; a forward of one layer alone and of eight beside BF16, a layer of nine beside BF16 or
     // products, each for two quantities, plain and beside replays.
     let (products, replayed) = (4 + 9 + 8, 3 + 7 + 6);
     let timed_products = 2 * products + 2 * replayed;
     let layers = 17 + 18;
-    let refusals = products + 33 + 2 * replayed + layers * 2;
-    assert_eq!((timed, refused), (timed_products + 2 * 33 + layers * 4, refusals));
+    let refusals = products + 42 + 2 * replayed + layers * 2;
+    assert_eq!((timed, refused), (timed_products + 2 * 42 + layers * 4, refusals));
 }
 
 /// Graphs are recorded and replayed, and kernels compared with FP64, on an emulated GPU.

@@ -1,9 +1,11 @@
 //! Quantizers alone.
 
 use anyhow::Result;
-use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
+use grouped_linear::functional::{QuantizeArgs, QuantizeSource, amax, quantize};
 use grouped_linear::recipe::ScaleRule;
-use grouped_linear::{Direction, QuantizedSpec, QuantizedTensor, RandomState, SourceShape, Stream};
+use grouped_linear::{
+    DType, Direction, QuantizedSpec, QuantizedTensor, RandomState, SourceShape, Stream, Tensor,
+};
 
 use super::Work;
 use super::base::Base;
@@ -24,13 +26,15 @@ pub struct Quantizers {
     base: Base,
     destination: Option<QuantizedTensor>,
     random: Option<RandomState>,
+    /// Magnitudes that are given.
+    amax: Option<Tensor>,
     copy: Option<Copy>,
 }
 
 impl Quantizers {
     /// Nothing is allocated before a quantizer is opened.
     pub fn new(base: Base) -> Self {
-        Self { base, destination: None, random: None, copy: None }
+        Self { base, destination: None, random: None, amax: None, copy: None }
     }
 
     fn compare(
@@ -81,6 +85,14 @@ fn limits(quantizer: Quantizer) -> Limits {
     }
 }
 
+fn source(base: &Base, quantizer: Quantizer) -> QuantizeSource<'_> {
+    match quantizer.source {
+        Source::X => QuantizeSource::Tokens(&base.x, &base.splits),
+        Source::Dy => QuantizeSource::Tokens(&base.dy, &base.splits),
+        Source::W => QuantizeSource::Weights(&base.w),
+    }
+}
+
 fn direction_name(direction: Direction) -> &'static str {
     match direction {
         Direction::Rowwise => "rowwise",
@@ -113,6 +125,12 @@ impl Work for Quantizers {
         };
         self.destination = Some(QuantizedTensor::empty(stream, spec)?);
         self.random = quantizer.is_random().then(|| RandomState::new(stream, 0)).transpose()?;
+        self.amax = None;
+        if quantizer.given {
+            let mut found = Tensor::empty(stream, &[base.groups()], DType::F32)?;
+            amax(stream, source(base, quantizer), None, &mut found)?;
+            self.amax = Some(found);
+        }
         Ok(())
     }
 
@@ -127,16 +145,13 @@ impl Work for Quantizers {
         let (Task::Quantize(quantizer), Some(destination)) = (task, &mut self.destination) else {
             return Err(not_open());
         };
-        let source = match quantizer.source {
-            Source::X => QuantizeSource::Tokens(&self.base.x, &self.base.splits),
-            Source::Dy => QuantizeSource::Tokens(&self.base.dy, &self.base.splits),
-            Source::W => QuantizeSource::Weights(&self.base.w),
-        };
+        let source = source(&self.base, quantizer);
         // As the recipes have it: scales of blocks are powers of two, one of a group is not.
         let power_of_two = matches!(quantizer.kind, Kind::Vector | Kind::Square);
         let scale = ScaleRule { power_of_two, epsilon: 0.0 };
-        let random = self.random.as_ref();
-        quantize(stream, QuantizeArgs { scale, random, ..QuantizeArgs::new(source) }, destination)
+        let (random, amax) = (self.random.as_ref(), self.amax.as_ref());
+        let args = QuantizeArgs { scale, random, amax, ..QuantizeArgs::new(source) };
+        quantize(stream, args, destination)
     }
 
     fn clear(&mut self, stream: &Stream, _task: Task) -> grouped_linear::Result<u32> {
