@@ -73,7 +73,7 @@ pub fn of_kernel(name: &str) -> Vec<Scenario> {
             return cases.chain(scalings.map(Scenario::Scaling)).collect();
         }
         "update_scales" => {
-            let margins = [-126, -3, 3, 126].map(Scaling::Margin).map(Scenario::Scaling);
+            let margins = [-112, -3, 3, 126].map(Scaling::Margin).map(Scenario::Scaling);
             let steps = low_precision_cases().into_iter();
             let steps = steps.filter(|case| matches!(case, LowPrecisionCase::Steps(_)));
             return margins.into_iter().chain(steps.map(Scenario::LowPrecision)).collect();

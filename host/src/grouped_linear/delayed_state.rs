@@ -34,8 +34,9 @@ impl DelayedState {
     /// A state without memories: scales are one.
     ///
     /// # Errors
-    /// A history without entries or of more than 2²⁰ steps, a margin beyond ±126; no groups or more
-    /// than 4096; a type that is neither E4M3 nor E5M2; out of memory; work is being recorded.
+    /// A history without entries or of more than 2²⁰ steps, a margin below -112 or above 126; no
+    /// groups or more than 4096; a type that is neither E4M3 nor E5M2; out of memory; work is being
+    /// recorded.
     pub fn new(
         stream: &Stream,
         recipe: DelayedScaling,
