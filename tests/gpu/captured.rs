@@ -474,6 +474,28 @@ fn refused_replays(device: &Device) -> Outcome {
         as_wanted("a history that is written over", did, want)?;
     }
     equal_bits("the history", &tensor_bits(&stream, history)?, &before)?;
+
+    // The same of a gradient that is computed later: that of a replay knows whose it is.
+    let mut captured = CapturedLayer::new(layer.clone());
+    for (recipe, want, refuses) in [
+        (&own, Captured::First, false),
+        (&own, Captured::Replayed, false),
+        (&other, Captured::Replayed, true),
+    ] {
+        let needs = Needs { db: false, ..Needs::default() };
+        let options = ForwardOptions { needs, recipe: Some(recipe), ..ForwardOptions::default() };
+        let (_, saved) = layer.forward(&stream, x, splits, options)?;
+        let (dx, dw) = (RowSink::Into(&mut outputs.dx), Wgrad::Delayed);
+        let options = BackwardOptions { dx, dw, ..nothing() };
+        let (grads, did) = captured.backward_with(&stream, &saved, dy, options)?;
+        as_wanted("a gradient for later", Ok(did), Some(want))?;
+        let mut pending = grads.pending.ok_or("no pending gradient")?;
+        let outcome = pending.run(&stream, GradSink::Overwrite(&mut over)).map(drop);
+        let refused = outcome.as_ref().is_err_and(Error::is_invalid_argument);
+        if refused != refuses || (outcome.is_err() && !refuses) {
+            return Err(format!("a gradient for later over a history: {outcome:?}").into());
+        }
+    }
     Ok(stream.synchronize()?)
 }
 

@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 
 /// What no refused call changes.
 const HELD: f32 = 7.0;
-const KEPT: [&str; 2] = ["the tokens that forward kept are gone", "before the next forward in"];
+const KEPT: [&str; 2] = ["the tokens that forward kept are gone", "before the next call in"];
 const PENDING: [&str; 2] =
     ["what this gradient of the weights reads is gone", "before the next forward or backward in"];
 const NO_DW: Needs = Needs { dx: true, dw: false, db: true, dscales: true };

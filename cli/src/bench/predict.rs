@@ -141,8 +141,8 @@ fn check_features(what: &str, multiple: u64, shape: &Shape, features: &[u64]) ->
     let Shape { id, n, k, .. } = shape;
     ensure!(
         features.iter().all(|size| size.is_multiple_of(multiple)),
-        "{id} has N = {n} and K = {k}, and {what} take features in multiples of {multiple}; pad \
-         them, or name what takes them with `--recipe` and `--pass`"
+        "{id} has N = {n} and K = {k}, and features of {what} are multiples of {multiple}; pad them, \
+         or name what takes them with `--recipe` and `--pass`"
     );
     Ok(())
 }
@@ -284,7 +284,7 @@ mod tests {
         for (flags, reason) in [
             (
                 &["--own=2,512,60,64,bal"][..],
-                "own1 has N = 60 and K = 64, and the `bf16` products on h200 take features in \
+                "own1 has N = 60 and K = 64, and features of the `bf16` products on h200 are \
                  multiples of 8; pad them",
             ),
             (&["--own=2,512,64,60,bal", "--recipe=bf16"], "the `bf16` products on h200"),

@@ -9,7 +9,7 @@ use super::saved::{Saved, not_saved, operand};
 use super::sink::{GradSink, RowSink, Wgrad};
 use crate::backend::Stream;
 use crate::error::{Error, Result};
-use crate::plan::{Overlaps, Pass, Plan};
+use crate::plan::{Overlaps, Pass, Plan, Unkept};
 use crate::recipe::Role;
 use crate::tensor::{GroupedTensor, Tensor};
 
@@ -148,8 +148,7 @@ impl GroupedLinear {
         }
 
         // Where a buffer that is given later may not lie, either.
-        let unkept =
-            later.then(|| saved.left.clone().unwrap_or_default().and(self.to_be_left(&saved)));
+        let unkept = later.then(|| self.unkept(&saved));
         // From here on what earlier calls have left in the recipe's buffers may be gone.
         let contents = saved.note_backward([dx, dw]);
         // What may find no memory, before histories, random states and sums move.
@@ -204,6 +203,11 @@ impl GroupedLinear {
     fn to_be_left<'a>(&'a self, saved: &'a Saved) -> impl Iterator<Item = &'a Tensor> {
         let memory = saved.recipes().flat_map(LayerRecipe::memory);
         saved.parameters().into_iter().chain(self.parameters()).chain(memory)
+    }
+
+    /// The same, with what backward does not need, for as long as it exists.
+    pub(super) fn unkept(&self, saved: &Saved) -> Unkept {
+        saved.left.clone().unwrap_or_default().and(self.to_be_left(saved))
     }
 
     /// Refuses what would be refused half-way. Without `dy`, which does not exist yet, that it fits

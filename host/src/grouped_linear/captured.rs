@@ -25,8 +25,8 @@ use crate::tensor::{GroupedTensor, Tensor};
 /// A graph has buffers and sizes in it; only what lies *in* the buffers (tokens, splits, gradients)
 /// may change. So each call compares what it is given with what was recorded. Where a buffer, a
 /// shape or an option is another one, the call runs as it would without graphs, and is recorded
-/// anew for the calls that follow; the answer says so ([`Captured`]). A replay is refused what the
-/// layer's own call would be, and then nothing is launched. Each call computes once,
+/// anew for the calls that follow; the answer says so ([`Captured`]). What the layer's own call
+/// would refuse, a replay refuses, too, before anything is launched. Each call computes once,
 /// recorded or replayed, so accumulating sinks add once. Buffers that alternate want a
 /// `CapturedLayer` each; clones of the layer share their parameters.
 ///
@@ -216,7 +216,10 @@ impl CapturedLayer {
         };
         if let Some((grads, captured)) = replay(&self.backward, &signature, stream, begin)? {
             let mut grads = again(grads);
-            grads.pending = grads.pending.map(|pending| pending.in_buffers(contents));
+            grads.pending = grads.pending.map(|pending| match &saved.left {
+                Some(_) => pending.in_buffers(contents).beside(self.layer.unkept(saved)),
+                None => pending.in_buffers(contents),
+            });
             return Ok((grads, captured));
         }
         let memory = saved.recipe.as_ref().or(saved.restore.as_ref());

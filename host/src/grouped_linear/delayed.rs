@@ -13,8 +13,8 @@ use crate::tensor::GroupedTensor;
 
 /// A gradient of the weights that is still to be computed: it owns what it reads, and needs neither
 /// the layer nor the weights. With [`RecipeBuffers`](crate::RecipeBuffers) it reads what lies in
-/// them, so another forward or backward in the same buffers comes after it has run; it is refused
-/// what another one has written over.
+/// them, so another forward or backward in the same buffers comes after it has run; where one has
+/// written over what it reads, it is refused.
 ///
 /// ```
 /// # use grouped_linear::*;
@@ -104,6 +104,11 @@ impl PendingWgrad {
     /// The same of what has been put into a recipe's buffers anew.
     pub(super) fn in_buffers(self, contents: [Option<Contents>; 2]) -> Self {
         Self { operands: self.operands.map(|own| own.in_buffers(contents)), ..self }
+    }
+
+    /// The same beside other memory that it must not be written over.
+    pub(super) fn beside(self, unkept: Unkept) -> Self {
+        Self { unkept, ..self }
     }
 
     /// Whether [`PendingWgrad::run`] has succeeded.

@@ -47,9 +47,11 @@ pub struct QuantizeArgs<'a> {
     pub delayed: Option<&'a DelayedState>,
     /// Largest magnitudes of the groups from elsewhere, FP32, `[G]`, from which scales follow as
     /// they would from the source's own: say those of a tensor that several devices have a part of,
-    /// found by [`amax`] and reduced over them. Larger elements saturate. FP8 with one scale per
-    /// group and without a history; NVFP4 with scales of groups and no transform. The source is
-    /// read once. They are followed even where the device finds its splits wrong.
+    /// found by [`amax`] and reduced over them. Larger elements saturate; NaNs and negative numbers
+    /// count as 0. FP8 with one scale per group and without a history; NVFP4 with scales of groups
+    /// and without transformed columns. No read of the source is spent on magnitudes. They lie
+    /// apart from the destination, whose own (NVFP4) are written. Where only the GPU finds that
+    /// splits are wrong, scales, NVFP4's magnitudes and the random state are written all the same.
     pub amax: Option<&'a Tensor>,
     /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing
     /// is written, neither copies and scales nor the history, the gradient of the bias or the
@@ -79,8 +81,9 @@ impl<'a> QuantizeArgs<'a> {
     }
 }
 
-/// Quantizes `source` into the copies that `destination` has, all from one read of it (two where a
-/// group has one scale, or one above those of its blocks, which must be found first).
+/// Quantizes `source` into the copies that `destination` has, in most cases all from one read of
+/// it (and another where a group has one scale, or one above those of its blocks, whose magnitude
+/// must be found first: the group is large, and nobody gives it).
 ///
 /// FP8: an element becomes the number of the format nearest to it times its block's scale (ties to
 /// even, saturating), with `scale = max / amax` of the block. A block whose largest magnitude is
@@ -114,7 +117,8 @@ impl<'a> QuantizeArgs<'a> {
 /// # Errors
 /// Shapes, types or devices that do not fit; a negative or infinite epsilon, or any scale rule
 /// where a history or the format has its own; what a format cannot combine
-/// ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); scales over memory that was given from outside
+/// ([`Nvfp4Scaling`](crate::recipe::Nvfp4Scaling)); magnitudes that are given beside a history, or
+/// that scales do not follow from; scales over memory that was given from outside
 /// ([`QuantizedTensor::from_copies`]) where a group has one scale; overlap of what is written; a
 /// device without kernels; a driver failure.
 pub fn quantize(

@@ -14,8 +14,8 @@ use crate::tensor::{DType, GroupedTensor, QuantizedTensor, Tensor};
 /// handles to what forward was given, no copies. With a recipe, what forward quantized, too: tokens
 /// ([`SavePolicy`](crate::SavePolicy)), and weights unless the recipe was given some
 /// ([`LayerRecipe::with_weights`]). Of these nobody else has a handle but
-/// [`RecipeBuffers`](crate::RecipeBuffers), if there are any: backward is refused what a later
-/// forward has written over there.
+/// [`RecipeBuffers`](crate::RecipeBuffers), if there are any; a gradient of tokens that a later
+/// call has written over there is refused.
 ///
 /// Only what the asked-for gradients need is kept ([`Needs`]): the tokens for the gradient of the
 /// weights, the weights for the gradient of the tokens. Backward consumes it, so its memory is

@@ -83,13 +83,13 @@ pub struct Plan {
 }
 
 /// The launches of a plan: `pointer_setup`, then (quantization) the kernels that find scales, or
-/// (wgrad) the one that aligns, then the main kernel, then (dbias) the reduction. A cast is its
-/// main kernel alone.
+/// (wgrad) the one that aligns, then the main kernel, then (dbias, magnitudes) the reduction. A
+/// cast is its main kernel alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LaunchPlan {
-    /// The main kernel; `None` where there is nothing to write (T = 0), so only the splits are
-    /// checked, if there are any.
+    /// The main kernel; `None` where there is nothing to read (T = 0), so only the splits are
+    /// checked, if there are any, and what belongs to groups is written.
     pub kernel: Option<PlannedKernel>,
     /// The second kernel of a reduction: of columns (dbias), or of magnitudes.
     pub reduce: Option<PlannedKernel>,

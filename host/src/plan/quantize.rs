@@ -413,7 +413,7 @@ impl QuantizeProblem {
             Format::Fp8 { .. } => usize::from(format.is_whole()),
             Format::Mxfp8 { .. } => 0,
             // The source as it is, and transformed.
-            Format::Nvfp4(_) => 2,
+            Format::Nvfp4(_) => 1 + usize::from(self.measured()[1]),
         };
         let bytes = if once { Progress::layout(groups, tiles).bytes } else { 4 * tiles };
         let random = amax + after(bytes) * forms;
@@ -445,6 +445,37 @@ mod tests {
     use crate::recipe::Blocks;
 
     const GPU: GpuTarget = GpuTarget { compute_capability: (9, 0), multiprocessors: 132 };
+
+    /// Nothing reads the source beforehand, and there is no room for what it would find.
+    #[test]
+    fn magnitudes_that_are_given_spare_a_read() -> Result<()> {
+        let tensor = Format::fp8(DType::E4m3, Blocks::Tensor);
+        let lines = Format::Nvfp4(Nvfp4Format::LINES);
+        for (format, finds) in [(tensor, Role::GroupScales), (lines, Role::Nvfp4GroupAmax)] {
+            for rows in [128, 128 * 17] {
+                let source = SourceShape::Weights { rows, columns: 2048 };
+                let (rowwise, columnwise) = (Some(Form::Codes), None);
+                let spec = QuantizedSpec { groups: 1, source, format, rowwise, columnwise };
+                let own = QuantizeProblem::new(spec, DType::Bf16);
+                let given = QuantizeProblem { scales: ScaleSource::Amax, ..own };
+                given.check()?;
+                let launch = given.launch(GPU)?;
+                let scales = launch.scales.map(|scales| (scales.amax, scales.groups.role));
+                assert_eq!(scales, Some((None, finds)), "{format}, {rows} rows");
+                assert!(!launch.reads_once() && launch.kernel.is_some(), "{format}, {rows} rows");
+                assert_eq!(launch.workspace.bytes, 0, "{format}, {rows} rows");
+            }
+        }
+        let source = SourceShape::Weights { rows: 128 * 17, columns: 2048 };
+        let found = AmaxProblem { groups: 3, source, input: DType::F16 };
+        found.check()?;
+        let launch = found.launch(GPU)?;
+        let roles = [launch.kernel, launch.reduce].map(|kernel| kernel.map(|kernel| kernel.role));
+        let tiles = Role::Nvfp4TileAmax(ElementType::F16);
+        assert_eq!(roles, [Some(tiles), Some(Role::Nvfp4GroupAmax)]);
+        assert_eq!(launch.workspace.bytes, (4 * 3 * 17 * 16usize).next_multiple_of(256));
+        Ok(())
+    }
 
     /// 264 blocks run at once: weights of so many tiles are read once, larger ones twice.
     #[test]

@@ -23,7 +23,7 @@ use crate::plan::{
 };
 use crate::recipe::{Blocks, Format};
 use crate::splits::Splits;
-use crate::tensor::{DType, Form, QuantizedCopy, QuantizedSpec, SourceShape};
+use crate::tensor::{DType, Form, QuantizedCopy, QuantizedSpec, SourceShape, Tensor};
 
 const DIRECTIONS: [Direction; 2] = [Direction::Rowwise, Direction::Columnwise];
 
@@ -68,6 +68,11 @@ pub(super) fn amax(problem: &AmaxProblem, operands: &AmaxOperands<'_>) -> Result
     write(operands.amax, &per_tensor::amax(&layout, &values)?)
 }
 
+/// Magnitudes that are given; what is none counts as 0, as where kernels take the largest.
+fn given(amax: &Tensor, groups: usize) -> Result<Vec<f32>> {
+    Ok(read(amax, groups)?.into_iter().map(|amax| amax.max(0.0)).collect())
+}
+
 /// The rows that belong to groups.
 fn values(
     source: &GroupedOperand<'_>,
@@ -92,7 +97,7 @@ fn quantize_groups(
 ) -> Result<()> {
     let (spec, format) = (problem.destination, fp8(problem.destination.format)?);
     let amax = match operands.amax {
-        Some(amax) => read(amax, spec.groups)?,
+        Some(amax) => given(amax, spec.groups)?,
         None => per_tensor::amax(layout, values)?,
     };
     let scales = match (&operands.history, problem.scales) {

@@ -44,7 +44,7 @@ pub struct Quantizer {
     pub source: Source,
     /// In which orders.
     pub copies: Copies,
-    /// Whether the magnitudes of groups are known beforehand, so that the source is read once.
+    /// Whether the magnitudes of groups are known beforehand, so that no read is spent on them.
     pub given: bool,
 }
 

@@ -183,6 +183,7 @@ fn layers_are_not_measured_where_passes_are_named() {
         assert_eq!(layers(&of(&[])), LayerKind::ALL.len(), "{level:?}");
         let plan = of(&[PassChoice::Fprop]);
         assert_eq!(layers(&plan), 0, "{level:?}");
+        assert!(!plan.is_empty(), "{level:?}");
         for case in plan.iter().flat_map(|(_, cases)| cases) {
             assert_eq!(case.task, Task::Product(Pass::Fprop), "{level:?}");
         }

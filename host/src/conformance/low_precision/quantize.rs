@@ -309,9 +309,9 @@ fn args<'a>(
     QuantizeArgs { scale: case.scale, delayed, skip, dbias, four_over_six, ..plain }
 }
 
-/// Magnitudes of groups, smaller and larger than those of the source.
+/// Magnitudes of groups, smaller and larger than those of the source, and what is none.
 fn magnitudes(stream: &Stream, groups: usize) -> Result<Tensor> {
-    let some = [2.5, 0.0, 3e38, f32::INFINITY, 0.125, 1e-42, 96.0];
+    let some = [2.5, f32::NAN, 3e38, f32::INFINITY, -1.0, 0.125, 0.0, 1e-42, 96.0];
     let given: Vec<f32> = (0..groups).map(|group| some[group % some.len()]).collect();
     Tensor::from_f32(stream, &[groups], DType::F32, &given)
 }

@@ -16,9 +16,12 @@ use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, Shared, SourceSha
 /// buffers each: backward is refused tokens over which a later call has quantized others. So do
 /// delayed gradients of weights: a [`PendingWgrad`](crate::PendingWgrad) reads the tokens and the
 /// output gradient in the buffers, and is refused where another forward or backward in the same
-/// ones has come before it. A call counts when it is made or recorded, and when a
-/// [`CapturedLayer`](crate::CapturedLayer) replays it; of the replays of other graphs
-/// ([`Stream::capture`]) nothing is known here, so what they write over is not seen.
+/// ones has written over that before. A call counts when it is made or recorded, and when a
+/// [`CapturedLayer`](crate::CapturedLayer) replays it. Of the replays of other graphs
+/// ([`Stream::capture`]) nothing is known here: what they write over is not seen, nor is what they
+/// bring back, so backward is recorded right behind its forward, and calls in between have buffers
+/// of their own. Weights are not looked at: buffers are one layer's, and backward reads in them
+/// what its last forward has quantized.
 ///
 /// ```
 /// use grouped_linear::recipe::CurrentScaling;

@@ -37,8 +37,8 @@ impl Contents {
         }
         Err(Error::invalid(
             "the tokens that forward kept are gone, a later call has quantized others into the same \
-             RecipeBuffers; run backward before the next forward in these buffers, or give each \
-             forward buffers of its own",
+             RecipeBuffers; run backward before the next call in these buffers, or give each forward \
+             buffers of its own",
         ))
     }
 

@@ -218,7 +218,7 @@ impl LayerRecipe {
     /// The same recipe in memory of its own, as graphs need it. [`RecipeBuffers`] follow from the
     /// form, the precision of backward and the given weights, so they are made last; those that do
     /// not fit are refused by forward. What forward keeps in them is for a backward before the next
-    /// forward in the same ones; a later one is refused.
+    /// call in the same ones; a gradient of what that has written over is refused.
     pub fn with_buffers(self, buffers: RecipeBuffers) -> Self {
         let spec = RecipeSpec { buffers: Some(buffers.specs()), ..self.spec };
         Self { spec, buffers: Some(buffers), ..self }

@@ -3,7 +3,7 @@
 use super::super::convert::{host_memory, read, read_bytes, store, write, zeros};
 use super::super::quantize::nvfp4::{self, Rounding, Scope, Target};
 use super::super::quantize::{Layout, ScaleOrder, mxfp8};
-use super::{DIRECTIONS, fp8, transposed_back};
+use super::{DIRECTIONS, fp8, given, transposed_back};
 use crate::error::Result;
 use crate::launch::mismatch;
 use crate::numerics::Direction;
@@ -100,7 +100,7 @@ pub(super) fn quantize(
             }
             Quantizer::Nvfp4(recipe) => {
                 let amax = match operands.amax {
-                    Some(amax) => read(amax, spec.groups)?,
+                    Some(amax) => given(amax, spec.groups)?,
                     None => nvfp4::amax(layout, values, recipe, direction)?,
                 };
                 nvfp4::quantize(layout, values, recipe, direction, &amax, &mut data, &mut scales)?;
