@@ -12,6 +12,7 @@ use crate::plan::{
     ScaledGemmOperands, ScaledGemmProblem,
 };
 use crate::recipe::{Blocks, Format, Scope};
+use crate::splits::Splits;
 use crate::tensor::{Form, QuantizedCopy, SourceShape, Tensor};
 
 /// Adds `pointer_setup`, which checks the splits and fills the group table at `table`.
@@ -53,42 +54,26 @@ pub(crate) fn prepare(
             (gemm.splits, problem.groups, problem.rows)
         }
         (Problem::Amax(problem), Operands::Amax(amax)) => {
-            let (SourceShape::Tokens { rows, features }, Some(splits)) =
-                (problem.source, amax.splits)
-            else {
-                return Err(mismatch());
-            };
-            args.n = features as u32;
+            let (splits, rows, features) = tokens(problem.source, amax.splits)?;
+            args.n = features;
             (splits, problem.groups, rows)
         }
         (Problem::Quantize(problem), Operands::Quantize(quantize)) => {
             let spec = problem.destination;
-            let (SourceShape::Tokens { rows, features }, Some(splits)) =
-                (spec.source, quantize.splits)
-            else {
-                return Err(mismatch());
-            };
-            args.n = features as u32;
+            let (splits, rows, features) = tokens(spec.source, quantize.splits)?;
+            args.n = features;
             (splits, spec.groups, rows)
         }
         (Problem::Dequantize(problem), Operands::Dequantize(dequantize)) => {
             let spec = problem.source;
-            let (SourceShape::Tokens { rows, features }, Some(splits)) =
-                (spec.source, dequantize.splits)
-            else {
-                return Err(mismatch());
-            };
-            args.n = features as u32;
+            let (splits, rows, features) = tokens(spec.source, dequantize.splits)?;
+            args.n = features;
             (splits, spec.groups, rows)
         }
         (Problem::Swizzle(problem), Operands::Swizzle(swizzle)) => {
             let spec = problem.source;
-            let (SourceShape::Tokens { rows, features }, Some(splits)) =
-                (spec.source, swizzle.splits)
-            else {
-                return Err(mismatch());
-            };
-            args.n = features as u32;
+            let (splits, rows, features) = tokens(spec.source, swizzle.splits)?;
+            args.n = features;
             (splits, spec.groups, rows)
         }
         (Problem::Pad(problem), Operands::Pad(pad)) => {
@@ -115,6 +100,16 @@ pub(crate) fn prepare(
         launches.last_is_early();
     }
     Ok(())
+}
+
+/// Splits, rows and features of tokens, which alone are set up.
+fn tokens(source: SourceShape, splits: Option<&Splits>) -> Result<(&Splits, usize, u32)> {
+    match (source, splits) {
+        (SourceShape::Tokens { rows, features }, Some(splits)) => {
+            Ok((splits, rows, features as u32))
+        }
+        _ => Err(mismatch()),
+    }
 }
 
 /// Blocks, or pairs of them, for which groups are put in order: those of gradients of weights on
