@@ -65,13 +65,18 @@ impl Recorded {
     }
 }
 
+/// One in a recipe's buffers, and one that allocates what it needs.
+fn steps(stream: &Stream, variant: &Variant) -> grouped_linear::Result<(Step, Step)> {
+    let mut step = Step::new(stream, variant, SMALL)?;
+    let buffers = step.buffers(stream)?;
+    step.recipe = step.recipe.with_buffers(buffers);
+    Ok((step, Step::new(stream, variant, SMALL)?))
+}
+
 /// What was replayed last is right; what it has written over is refused, and nothing is written.
 fn replays(device: &Device, variant: &Variant) -> Outcome {
     let stream = device.stream()?;
-    let (mut step, mut eager) =
-        (Step::new(&stream, variant, SMALL)?, Step::new(&stream, variant, SMALL)?);
-    let buffers = step.buffers(&stream)?;
-    step.recipe = step.recipe.with_buffers(buffers);
+    let (step, mut eager) = steps(&stream, variant)?;
     let captured = CapturedLayer::new(step.inputs.layer.clone());
     let mut own = Recorded { step, captured };
     for (turn, splits) in SMALL_SPLITS.iter().enumerate() {
@@ -111,10 +116,7 @@ fn replays(device: &Device, variant: &Variant) -> Outcome {
 /// Calls count when they are recorded, so what follows in its graph is not refused.
 fn graph_each(device: &Device, variant: &Variant) -> Outcome {
     let stream = device.stream()?;
-    let (mut step, mut eager) =
-        (Step::new(&stream, variant, SMALL)?, Step::new(&stream, variant, SMALL)?);
-    let buffers = step.buffers(&stream)?;
-    step.recipe = step.recipe.with_buffers(buffers);
+    let (mut step, mut eager) = steps(&stream, variant)?;
     for step in [&mut step, &mut eager] {
         step.write(&stream, &SMALL_SPLITS[0], 60)?;
         step.microbatch(&stream)?;
