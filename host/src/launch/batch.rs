@@ -90,14 +90,10 @@ impl Batch {
         &self.steps
     }
 
-    /// The steps of each operation.
-    pub(crate) fn operations(&self) -> impl Iterator<Item = &[Step]> {
-        self.steps.chunk_by(|one, next| one.operation == next.operation)
-    }
-
-    /// Whether it has one operation at most.
+    /// Whether it has the steps of one operation at most.
     pub(crate) fn is_one(&self) -> bool {
-        self.operations().nth(1).is_none()
+        let operation = |step: &Step| step.operation;
+        self.steps.first().map(operation) == self.steps.last().map(operation)
     }
 }
 

@@ -7,7 +7,8 @@ use libloading::Library;
 
 use super::ffi::{
     Code, CuContext, CuEvent, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuModule, CuPool,
-    CuStream, CuTensorMap, KernelNodeParams, LaunchConfig, MemPoolProps, code,
+    CuStream, CuTensorMap, KernelNodeParams, LaunchAttributeValue, LaunchConfig, MemPoolProps,
+    code,
 };
 use crate::error::{Error, Kind, Result};
 use crate::ptx;
@@ -112,6 +113,8 @@ driver_table! {
     cuGraphAddKernelNode_v2 => graph_add_kernel_node(
         node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, after_count: usize,
         parameters: *const KernelNodeParams);
+    cuGraphKernelNodeSetAttribute => graph_kernel_node_set_attribute(
+        node: CuGraphNode, attribute: u32, value: *const LaunchAttributeValue);
     cuGraphExecKernelNodeSetParams_v2 => graph_exec_kernel_node_set_params(
         exec: CuGraphExec, node: CuGraphNode, parameters: *const KernelNodeParams);
     cuGraphInstantiateWithFlags => graph_instantiate(

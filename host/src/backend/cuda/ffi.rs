@@ -86,12 +86,27 @@ pub(super) struct LaunchConfig {
     pub attribute_count: u32,
 }
 
-/// `CUlaunchAttribute` with its union as numbers; a cluster's x, y and z are the first three.
-#[repr(C, align(8))]
+/// `CUlaunchAttribute`.
+#[repr(C)]
 pub(super) struct LaunchAttribute {
     pub id: u32,
     pub pad: u32,
-    pub value: [u32; 16],
+    pub value: LaunchAttributeValue,
+}
+
+/// `CUlaunchAttributeValue`, which nodes of graphs take, too (`CUkernelNodeAttrValue`): the union
+/// as numbers; a cluster's x, y and z are the first three.
+#[repr(C, align(8))]
+pub(super) struct LaunchAttributeValue(pub [u32; 16]);
+
+impl LaunchAttribute {
+    /// Of a kernel whose clusters have so many blocks, in x; none where blocks stand alone.
+    pub(super) fn cluster(blocks: u32) -> Option<Self> {
+        let mut value = [0; 16];
+        value[..3].copy_from_slice(&[blocks, 1, 1]);
+        let (id, value) = (launch_attribute::CLUSTER_DIMENSION, LaunchAttributeValue(value));
+        (blocks > 1).then_some(Self { id, pad: 0, value })
+    }
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`.

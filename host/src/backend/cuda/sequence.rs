@@ -14,6 +14,7 @@ use grouped_linear_kernels::variants::Role;
 use super::context::{Context, Relaxed};
 use super::ffi::{
     CuContext, CuFunction, CuGraph, CuGraphExec, CuGraphNode, CuStream, KernelNodeParams,
+    LaunchAttribute,
 };
 use crate::error::Result;
 use crate::launch::Launch;
@@ -52,12 +53,6 @@ impl Shape {
 }
 
 impl Sequences {
-    /// Whether the launches can be a sequence and gain by it. Nodes would need an attribute for
-    /// clusters.
-    pub(super) fn take(steps: &[Step]) -> bool {
-        steps.len() > 1 && steps.iter().all(|step| step.launch.kernel.cluster == 1)
-    }
-
     /// Adds the launches to the stream.
     ///
     /// # Safety
@@ -114,6 +109,13 @@ impl Sequence {
                     )
                 }
             })?;
+            if let Some(cluster) = LaunchAttribute::cluster(step.launch.kernel.cluster) {
+                // SAFETY: the node is alive; the driver copies the value, which is of this
+                // attribute, during the call.
+                unsafe {
+                    driver.graph_kernel_node_set_attribute(node, cluster.id, &cluster.value)?;
+                }
+            }
             sequence.nodes.push((node, function));
         }
         // SAFETY: writes one handle.
@@ -129,7 +131,7 @@ impl Sequence {
             with_parameters(&step.launch, *function, |parameters| {
                 // SAFETY: graph and node are alive and the function is the node's. The driver
                 // copies the arguments during the call; launches that were added before keep
-                // theirs.
+                // theirs, and the node its attribute.
                 unsafe { driver.graph_exec_kernel_node_set_params(self.exec, *node, parameters) }
             })?;
         }

@@ -9,11 +9,10 @@ use grouped_linear_kernels::abi::TensorMap;
 
 use super::context::Context;
 use super::event::Event;
-use super::ffi::{CuStream, LaunchAttribute, LaunchConfig, launch_attribute};
+use super::ffi::{CuStream, LaunchAttribute, LaunchConfig};
 use super::graph::CudaGraph;
 use super::memory::{Allocation, KeepAlive};
 use super::recording::record;
-use super::sequence::Sequences;
 use super::stream_core::StreamCore;
 use super::tensor_map;
 use crate::backend::{
@@ -21,7 +20,7 @@ use crate::backend::{
     address_table, place,
 };
 use crate::error::{Error, Result};
-use crate::launch::batch::{Batch, Step};
+use crate::launch::batch::Batch;
 use crate::launch::{Launch, Launches};
 use crate::plan::{KernelTarget, Operands, Plan};
 use crate::splits::Splits;
@@ -65,24 +64,19 @@ impl CudaStream {
             return steps.iter().try_for_each(|step| self.launch_timed(&step.launch));
         }
         let (context, handle) = (self.0.context(), self.0.handle());
-        if self.0.is_capturing() {
-            if batch.is_one() {
-                return steps.iter().try_for_each(|step| self.launch(&step.launch));
-            }
+        let is_capturing = self.0.is_capturing();
+        // One launch gains nothing by a graph, and a capture keeps those of an operation in order.
+        if steps.len() < 2 || is_capturing && batch.is_one() {
+            return steps.iter().try_for_each(|step| self.launch(&step.launch));
+        }
+        if is_capturing {
             // SAFETY: the stream is alive and capturing, and we have its turn.
             return unsafe { record(context, handle, steps, |launch| self.launch(launch)) };
         }
-        let add = |part: &[Step]| {
-            if !Sequences::take(part) {
-                return part.iter().try_for_each(|step| self.launch(&step.launch));
-            }
-            // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both
-            // sides. What the addresses in the arguments mean is for the plan's operands, which
-            // `launch::run` has checked and noted. The stream is alive and not capturing.
-            unsafe { self.0.sequences().launch(context, part, handle) }
-        };
-        // What cannot be a graph as a whole may have operations that can.
-        if Sequences::take(steps) { add(steps) } else { batch.operations().try_for_each(add) }
+        // SAFETY: each kernel has one parameter of `args_bytes` bytes: one table states both sides.
+        // What the addresses in the arguments mean is for the plan's operands, which `launch::run`
+        // has checked and noted. The stream is alive and not capturing.
+        unsafe { self.0.sequences().launch(context, steps, handle) }
     }
 
     /// Adds one kernel; the caller has the turn.
@@ -90,16 +84,14 @@ impl CudaStream {
         let context = self.0.context();
         let kernel = launch.kernel;
         let function = context.modules().function(context, kernel)?;
-        let mut cluster =
-            LaunchAttribute { id: launch_attribute::CLUSTER_DIMENSION, pad: 0, value: [0; 16] };
-        cluster.value[..3].copy_from_slice(&[kernel.cluster, 1, 1]);
+        let mut cluster = LaunchAttribute::cluster(kernel.cluster);
         let config = LaunchConfig {
             grid: [launch.grid[0], launch.grid[1], 1],
             block: [kernel.threads, 1, 1],
             shared_bytes: kernel.shared_bytes,
             stream: self.0.handle(),
-            attributes: &raw mut cluster,
-            attribute_count: u32::from(kernel.cluster > 1),
+            attribute_count: u32::from(cluster.is_some()),
+            attributes: cluster.as_mut_slice().as_mut_ptr(),
         };
         let mut parameters = [launch.args().as_ptr().cast_mut().cast::<c_void>()];
         // SAFETY: as in `add`; the driver copies the arguments during the call, from any

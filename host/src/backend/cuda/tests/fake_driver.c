@@ -32,6 +32,7 @@ static char failing[64];
 static int failing_code, still_good;
 static int streams, event_count;
 static size_t nodes;
+static int instantiated;
 static Event *events[1024];
 
 static void note(const char *format, ...) {
@@ -49,6 +50,9 @@ static int note_after(const size_t *after, size_t count) {
         wrong |= after[i] >= 0x3200 + nodes;
     }
     return wrong;
+}
+static void note_attribute(unsigned id, const unsigned *value) {
+    note("attribute %u: %u x %u x %u\n", id, value[0], value[1], value[2]);
 }
 const char *fake_notes(void) { return notes; }
 void fake_clear(void) { used = 0; notes[0] = 0; }
@@ -173,7 +177,7 @@ static void note_node(const char *what, const Node *node) {
     note("%s%s: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", what, (char *)node->function,
          node->grid[0], node->grid[1], node->block[0], node->shared, *(u64 *)node->parameters[0]);
 }
-int cuGraphCreate(void **graph, unsigned flags) { ENTER("cuGraphCreate") *graph = (void *)0x3100; nodes = 0; return flags; }
+int cuGraphCreate(void **graph, unsigned flags) { ENTER("cuGraphCreate") *graph = (void *)0x3100; nodes = instantiated = 0; return flags; }
 int cuGraphAddKernelNode_v2(size_t *node, void *graph, const size_t *after, size_t count, const Node *parameters) {
     (void)graph;
     ENTER("cuGraphAddKernelNode_v2")
@@ -182,6 +186,14 @@ int cuGraphAddKernelNode_v2(size_t *node, void *graph, const size_t *after, size
     int wrong = note_after(after, count);
     note_node(": ", parameters);
     return wrong;
+}
+int cuGraphKernelNodeSetAttribute(size_t node, unsigned id, const unsigned *value) {
+    ENTER("cuGraphKernelNodeSetAttribute")
+    /* What has been instantiated has copied its nodes. */
+    if (instantiated) note("VIOLATION attribute\n");
+    note("%zu has ", node - 0x3200);
+    note_attribute(id, value);
+    return node <= 0x3200 || node > 0x3200 + nodes;
 }
 int cuGraphExecKernelNodeSetParams_v2(void *exec, size_t node, const Node *parameters) {
     (void)exec;
@@ -194,6 +206,7 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, u64 flags) {
     (void)graph; (void)flags;
     ENTER("cuGraphInstantiateWithFlags")
     *exec = (void *)0x4000;
+    instantiated = 1;
     return 0;
 }
 int cuGraphLaunch(void *exec, Stream *stream) {
@@ -255,10 +268,7 @@ int cuLaunchKernelEx(const Config *config, void *function, void **parameters, vo
     note("launch %s on %d: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", (char *)function,
          config->stream->number, config->grid[0], config->grid[1], config->block[0], config->shared,
          *(u64 *)parameters[0]);
-    for (unsigned i = 0; i < config->count; i++) {
-        const Attribute *a = &config->attrs[i];
-        note("attribute %u: %u x %u x %u\n", a->id, a->value[0], a->value[1], a->value[2]);
-    }
+    for (unsigned i = 0; i < config->count; i++) note_attribute(config->attrs[i].id, config->attrs[i].value);
     return config->grid[2] == 1 && config->block[1] == 1 ? 0 : 1;
 }
 int cuTensorMapEncodeTiled(u64 *map, unsigned type, unsigned rank, void *address, const u64 *extents,

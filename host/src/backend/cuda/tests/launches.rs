@@ -28,6 +28,14 @@ fn carried(kernel: &Kernel, x: u32, y: u32) -> String {
     format!("{x} x {y} blocks, {threads} threads, {shared} bytes, first argument abcd\n")
 }
 
+/// A kernel as it is, but for clusters of two blocks.
+fn in_pairs(kernel: &Kernel) -> &'static Kernel {
+    Box::leak(Box::new(Kernel { cluster: 2, ..*kernel }))
+}
+
+/// What the fake driver notes of their attribute.
+const PAIRS: &str = "attribute 4: 2 x 1 x 1\n";
+
 #[test]
 fn launches_carry_what_the_table_says() {
     let (fake, context) = open("launch");
@@ -46,11 +54,8 @@ fn launches_carry_what_the_table_says() {
     let error = submit(&stream, &[(setup, [1, 1]); MOST + 1]).expect_err("too many");
     assert!(error.is_invalid_argument() && fake.notes().is_empty(), "{error}");
 
-    let clustered: &Kernel = Box::leak(Box::new(Kernel { cluster: 2, ..*setup }));
-    submit(&stream, &[(clustered, [4, 1])]).expect("a launch with clusters");
-    assert_eq!(fake.notes(), line(4, 1) + "attribute 4: 2 x 1 x 1\n");
-    submit(&stream, &[(setup, [1, 1]), (clustered, [4, 1])]).expect("two launches");
-    assert_eq!(fake.notes(), line(1, 1) + &line(4, 1) + "attribute 4: 2 x 1 x 1\n");
+    submit(&stream, &[(in_pairs(setup), [4, 1])]).expect("a launch with clusters");
+    assert_eq!(fake.notes(), line(4, 1) + PAIRS);
 
     // Large shared memory is asked for once.
     let Some(large) = KERNELS.iter().find(|kernel| kernel.shared_bytes > 48 << 10) else { return };
@@ -240,23 +245,63 @@ fn what_operations_use_is_held_until_they_are_handed_over() {
     assert!(fake.notes().contains("launch"));
 }
 
+/// Clusters are an attribute of their node, which it keeps when it gets new arguments.
 #[test]
-fn operations_without_clusters_are_graphs_beside_one_that_has_them() {
-    let (fake, context) = open("some");
+fn launches_with_clusters_are_nodes_of_the_graph() {
+    let (fake, context) = open("clusters");
     let one = stream(context);
     let find = |role| kernel(role).expect("the table has it");
     let (setup, dscales) = (find(Role::PointerSetup), find(Role::Dscales));
-    let clustered: &Kernel = Box::leak(Box::new(Kernel { cluster: 2, ..*setup }));
-    let all = || -> Result<()> {
+    let paired = in_pairs(dscales);
+    let both = |x| [(setup, [1, 1]), (paired, [x, 1])];
+    let (setup_name, name) = (setup.name, paired.name);
+    let set = |x| {
+        let (first, second) = (carried(setup, 1, 1), carried(paired, x, 1));
+        format!("1 set {setup_name}: {first}2 set {name}: {second}replay on 1\n")
+    };
+    submit(&one, &both(4)).expect("two launches");
+    let notes = fake.notes();
+    let second = format!("node 2 after 1: {name}: {}", carried(paired, 4, 1));
+    assert!(notes.ends_with(&format!("{second}2 has {PAIRS}{}", set(4))), "{notes}");
+    assert_eq!(notes.matches("attribute").count(), 1, "{notes}");
+    submit(&one, &both(6)).expect("two launches");
+    assert_eq!(fake.notes(), set(6));
+
+    // Beside operations without them, in one graph.
+    let operations = || -> Result<()> {
         submit(&one, &[(setup, [1, 1]), (dscales, [5, 1])])?;
         one.next_stage();
-        submit(&one, &[(setup, [1, 1]), (clustered, [4, 1])])
+        submit(&one, &both(4))
     };
-    one.together(&mut || all()).expect("two operations");
+    one.together(&mut || operations()).expect("two operations");
     let notes = fake.notes();
-    let (graph, launches) = notes.split_once("replay on 1").expect("a replay");
-    assert!(graph.contains("node 2 after 1") && !graph.contains("launch "), "{notes}");
-    assert_eq!(launches.matches("launch ").count(), 2, "{notes}");
+    assert!(notes.contains("node 3 after 2: ") && !notes.contains("launch "), "{notes}");
+    assert!(notes.contains(&format!("4 has {PAIRS}")), "{notes}");
+    assert_eq!(notes.matches("attribute").count(), 1, "{notes}");
+    assert_eq!(notes.matches("replay on 1\n").count(), 1, "{notes}");
+
+    // A capture records them with the launch.
+    one.begin_capture().expect("a capture");
+    fake.notes();
+    one.together(&mut || operations()).expect("recorded operations");
+    let notes = fake.notes();
+    let last = format!("launch {name} on 1: {}{PAIRS}", carried(paired, 4, 1));
+    assert!(notes.ends_with(&format!("node 4 after 3: {last}")), "{notes}");
+    assert_eq!(notes.matches("attribute").count(), 1, "{notes}");
+    drop(one.end_capture().expect("a graph"));
+
+    // A graph whose node could not be given it is not kept.
+    let two = stream(context);
+    fake.fail("cuGraphKernelNodeSetAttribute", 2);
+    assert_eq!(submit(&two, &both(4)).expect_err("no attribute").driver_code(), Some(2));
+    let notes = fake.notes();
+    assert!(!notes.contains(" set ") && !notes.contains("replay"), "{notes}");
+    submit(&two, &both(4)).expect("two launches");
+    let notes = fake.notes();
+    assert!(
+        notes.contains(&format!("2 has {PAIRS}")) && notes.ends_with("replay on 2\n"),
+        "{notes}"
+    );
 }
 
 #[test]
