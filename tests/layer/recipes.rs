@@ -3,9 +3,9 @@
 
 use grouped_linear::conformance::Generator;
 use grouped_linear::recipe::{
-    BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling, ErrorMeasure, Format,
-    FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, ScaleBound, ScaleRule, Scope,
-    Transform,
+    Accumulation, BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling, ErrorMeasure,
+    Format, FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, ScaleBound, ScaleRule,
+    Scope, Sums, Transform,
 };
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedState, DelayedStates,
@@ -52,6 +52,10 @@ const TAIL: usize = 5;
 pub(crate) const ROWS: usize = LIVE + TAIL;
 pub(crate) const GROUPS: usize = SPLITS.len();
 
+/// None is the default.
+const OTHER_SUMS: Sums =
+    Sums { fprop: Accumulation::Promoted, dgrad: Accumulation::Fast, wgrad: Accumulation::Fast };
+
 /// What one forward and its backward give, live rows alone.
 pub(crate) const NAMES: [&str; 5] = ["y", "dx", "dw", "db", "dscales"];
 pub(crate) type Results = [Vec<f32>; 5];
@@ -65,7 +69,10 @@ pub(crate) fn recipes() -> Vec<(&'static str, Recipe)> {
     let unrounded = ScaleRule::default();
     vec![
         ("current", Recipe::Current(current)),
-        ("current, E4M3", Recipe::Current(CurrentScaling { types: Fp8Types::E4m3, scale })),
+        (
+            "current, E4M3",
+            Recipe::Current(CurrentScaling { types: Fp8Types::E4m3, scale, sums: OTHER_SUMS }),
+        ),
         ("delayed", Recipe::Delayed(delayed)),
         ("block", Recipe::Block(block)),
         ("block, all vectors", Recipe::Block(BlockScaling { weight: vector, ..block })),

@@ -3,9 +3,9 @@
 
 use grouped_linear::conformance::{Generator, engines_of_every_architecture};
 use grouped_linear::recipe::{
-    AmaxChoice, BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling, ErrorMeasure,
-    FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, ScaleBound, ScaleRule, Scope,
-    Transform,
+    Accumulation, AmaxChoice, BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling,
+    ErrorMeasure, FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, ScaleBound, ScaleRule,
+    Scope, Sums, Transform,
 };
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, Device, ForwardOptions, GradSink,
@@ -57,14 +57,20 @@ fn four_over_six() -> impl Strategy<Value = Option<FourOverSix>> {
     prop_oneof![Just(None), chosen]
 }
 
+fn sums() -> impl Strategy<Value = Sums> {
+    let own = || two(Accumulation::Fast, Accumulation::Promoted);
+    (own(), own(), own()).prop_map(|(fprop, dgrad, wgrad)| Sums { fprop, dgrad, wgrad })
+}
+
 fn fp8_recipes() -> impl Strategy<Value = Recipe> {
-    let current = (types(), rules())
-        .prop_map(|(types, scale)| Recipe::Current(CurrentScaling { types, scale }));
+    let current = (types(), rules(), sums())
+        .prop_map(|(types, scale, sums)| Recipe::Current(CurrentScaling { types, scale, sums }));
     let choice = two(AmaxChoice::Max, AmaxChoice::MostRecent);
-    let delayed =
-        (types(), 1usize..4, choice, -2i32..3).prop_map(|(types, history_len, choice, margin)| {
-            Recipe::Delayed(DelayedScaling { types, history_len, choice, margin })
-        });
+    let delayed = (types(), 1usize..4, choice, -2i32..3, sums()).prop_map(
+        |(types, history_len, choice, margin, sums)| {
+            Recipe::Delayed(DelayedScaling { types, history_len, choice, margin, sums })
+        },
+    );
     let block = (types(), rules(), blocks(), blocks(), blocks()).prop_map(
         |(types, scale, input, weight, grad_output)| {
             Recipe::Block(BlockScaling { types, scale, input, weight, grad_output })

@@ -242,20 +242,24 @@ mod tests {
     use crate::grouped_linear::Config;
     use crate::grouped_linear::quantized::Sides;
     use crate::plan::BiasKind;
-    use crate::recipe::{BlockScaling, CurrentScaling, Recipe, ScaleRule};
+    use crate::recipe::{BlockScaling, CurrentScaling, Recipe, ScaleRule, Sums};
     use crate::tensor::DType;
 
     /// Or the plan, which says what a layer can compute, would speak of other kernels than run.
     #[test]
     fn what_is_multiplied_is_what_was_planned() -> Result<()> {
+        use Accumulation::{Fast, Promoted};
         let stream = Device::cpu().stream()?;
         let config = Config { groups: 2, in_features: 32, out_features: 16, dtype: DType::F32 };
         let (rows, kernel, output) = (3, KernelChoice::Auto, (DType::F32, BiasKind::None));
         for power_of_two in [true, false] {
             let scale = ScaleRule { power_of_two, epsilon: 0.0 };
-            for recipe in [
-                Recipe::Block(BlockScaling { scale, ..BlockScaling::default() }),
-                Recipe::Current(CurrentScaling { scale, ..CurrentScaling::default() }),
+            let current = CurrentScaling { scale, ..CurrentScaling::default() };
+            let sums = Sums { wgrad: Fast, ..Sums::default() };
+            for (recipe, accumulation) in [
+                (Recipe::Block(BlockScaling { scale, ..BlockScaling::default() }), Promoted),
+                (Recipe::Current(current), Promoted),
+                (Recipe::Current(CurrentScaling { sums, ..current }), Fast),
             ] {
                 let recipe = LayerRecipe::new(&stream, config, recipe)?;
                 let dy = recipe.spec().tensor(Role::GradOutput, rows, [true, true]);
@@ -273,6 +277,7 @@ mod tests {
                 let got = sides.problem(Pass::Wgrad, (2, rows), (16, 32), *options, output);
                 assert_eq!(got, recipe.spec().product(Pass::Wgrad, rows, output, kernel));
                 assert_eq!(got.power_of_two_scales, power_of_two);
+                assert_eq!(got.accumulation, accumulation);
             }
         }
         Ok(())

@@ -78,6 +78,8 @@ pub struct CurrentScaling {
     pub types: Fp8Types,
     /// How scales follow from magnitudes.
     pub scale: ScaleRule,
+    /// Where the sums of each pass are accumulated.
+    pub sums: Sums,
 }
 
 /// Per-tensor FP8 whose scales come from the magnitudes of earlier steps, so that a tensor is read
@@ -95,6 +97,24 @@ pub struct DelayedScaling {
     pub choice: AmaxChoice,
     /// Scales are divided by `2^margin`; -112 to 126.
     pub margin: i32,
+    /// Where the sums of each pass are accumulated.
+    pub sums: Sums,
+}
+
+/// Where the sums of each pass are accumulated where one scale holds for all of a group:
+/// TransformerEngine's `use_split_accumulator` is [`Accumulation::Promoted`].
+///
+/// By default, as there, those of forward stay in the tensor core, which on Hopper keeps about 14
+/// bits of them, since that loses less than the format does, and those of gradients are accumulated
+/// in FP32. Blackwell's tensor cores keep FP32 either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sums {
+    /// Those of Y.
+    pub fprop: Accumulation,
+    /// Those of the gradient of X.
+    pub dgrad: Accumulation,
+    /// Those of the gradient of W.
+    pub wgrad: Accumulation,
 }
 
 /// FP8 with a scale for every 128 neighbours (tokens, gradients) or every 128 × 128 (weights).
@@ -163,9 +183,22 @@ pub struct ScaleRule {
     pub epsilon: f32,
 }
 
+impl Default for Sums {
+    fn default() -> Self {
+        let promoted = Accumulation::Promoted;
+        Self { fprop: Accumulation::Fast, dgrad: promoted, wgrad: promoted }
+    }
+}
+
 impl Default for DelayedScaling {
     fn default() -> Self {
-        Self { types: Fp8Types::default(), history_len: 1024, choice: AmaxChoice::Max, margin: 0 }
+        Self {
+            types: Fp8Types::default(),
+            history_len: 1024,
+            choice: AmaxChoice::Max,
+            margin: 0,
+            sums: Sums::default(),
+        }
     }
 }
 
@@ -265,13 +298,27 @@ impl Recipe {
         }
     }
 
-    /// Where the sums of a pass are accumulated: in forward in the tensor core alone where one
-    /// scale holds for all of a group, since that loses less than the format does; those of
-    /// gradients, and all with scaled blocks, in FP32.
+    /// Where the sums of a pass are accumulated: as [`Sums`] says where one scale holds for all of
+    /// a group, in FP32 where blocks have scales.
+    ///
+    /// ```
+    /// use grouped_linear::plan::Pass;
+    /// use grouped_linear::recipe::{Accumulation, CurrentScaling, Recipe, Sums};
+    /// let sums = Sums { wgrad: Accumulation::Fast, ..Sums::default() };
+    /// let recipe = Recipe::Current(CurrentScaling { sums, ..CurrentScaling::default() });
+    /// assert_eq!(recipe.accumulation(Pass::Wgrad), Accumulation::Fast);
+    /// assert_eq!(recipe.accumulation(Pass::Dgrad), Accumulation::Promoted);
+    /// ```
     pub fn accumulation(&self, pass: Pass) -> Accumulation {
-        match (self, pass) {
-            (Self::Current(_) | Self::Delayed(_), Pass::Fprop) => Accumulation::Fast,
-            _ => Accumulation::Promoted,
+        let sums = match self {
+            Self::Current(current) => current.sums,
+            Self::Delayed(delayed) => delayed.sums,
+            Self::Block(_) | Self::Mxfp8(_) | Self::Nvfp4(_) => return Accumulation::Promoted,
+        };
+        match pass {
+            Pass::Fprop => sums.fprop,
+            Pass::Dgrad => sums.dgrad,
+            Pass::Wgrad => sums.wgrad,
         }
     }
 

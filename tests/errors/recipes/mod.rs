@@ -10,7 +10,9 @@ mod products;
 mod quantizations;
 mod small_blocks;
 
-use grouped_linear::recipe::{Blocks, CurrentScaling, Format, Fp8Types, Recipe, ScaleRule};
+use grouped_linear::recipe::{
+    Accumulation, Blocks, CurrentScaling, Format, Fp8Types, Recipe, ScaleRule, Sums,
+};
 use grouped_linear::{
     Config, DType, Error, Factor, Form, GroupedTensor, QuantizedSpec, QuantizedTensor,
     RecipeBuffers, Result, SourceShape, Stream, Tensor,
@@ -99,6 +101,11 @@ const CONFIG: Config =
 const CURRENT: Recipe = Recipe::Current(CurrentScaling {
     types: Fp8Types::Hybrid,
     scale: ScaleRule { power_of_two: false, epsilon: 0.0 },
+    sums: Sums {
+        fprop: Accumulation::Fast,
+        dgrad: Accumulation::Promoted,
+        wgrad: Accumulation::Promoted,
+    },
 });
 
 fn zeros(stream: &Stream, shape: &[usize]) -> Result<Tensor> {

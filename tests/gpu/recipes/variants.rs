@@ -5,9 +5,9 @@ use std::fmt;
 
 use grouped_linear::DType::{self, Bf16, F16, F32};
 use grouped_linear::recipe::{
-    AmaxChoice, BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling, ErrorMeasure,
-    FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, ScaleBound, ScaleRule, Scope,
-    Transform,
+    Accumulation, AmaxChoice, BlockScaling, BlockShape, Blocks, CurrentScaling, DelayedScaling,
+    ErrorMeasure, FourOverSix, Fp8Types, Mxfp8Scaling, Nvfp4Scaling, Recipe, ScaleBound, ScaleRule,
+    Scope, Sums, Transform,
 };
 use grouped_linear::{BackwardPrecision, SavePolicy};
 
@@ -106,9 +106,16 @@ pub fn variants() -> Vec<Variant> {
 }
 
 fn current() -> Vec<Variant> {
+    use Accumulation::{Fast, Promoted};
     use Fp8Types::{E4m3, Hybrid};
     let own = |name, types, scale| {
-        Variant::new(name, Recipe::Current(CurrentScaling { types, scale }), Packed)
+        let recipe = CurrentScaling { types, scale, ..CurrentScaling::default() };
+        Variant::new(name, Recipe::Current(recipe), Packed)
+    };
+    let other = |name, types, [fprop, dgrad, wgrad]: [Accumulation; 3]| {
+        let sums = Sums { fprop, dgrad, wgrad };
+        let recipe = CurrentScaling { types, sums, ..CurrentScaling::default() };
+        Variant::new(name, Recipe::Current(recipe), Packed)
     };
     // More than the largest magnitude of any tensor, so that it is what scales follow from.
     let floor = ScaleRule { power_of_two: false, epsilon: 3.0 };
@@ -118,6 +125,11 @@ fn current() -> Vec<Variant> {
         own("current E5M2 powers", Hybrid, POWERS).of(F32, Discrete, Sinks::AddedLater),
         own("current E5M2 epsilon", Hybrid, floor).of(Bf16, Packed, Sinks::Added).high(),
         own("current E4M3 epsilon", E4m3, floor).of(F16, Packed, Sinks::Wide).dequantized(),
+        other("current E4M3 other sums", E4m3, [Promoted, Fast, Fast])
+            .of(Bf16, Packed, Sinks::Added)
+            .on_blackwell(),
+        other("current E5M2 fast", Hybrid, [Fast; 3]).of(F32, Discrete, Sinks::Wide),
+        other("current E5M2 promoted", Hybrid, [Promoted; 3]).of(F16, Packed, Sinks::AddedLater),
     ]
 }
 
@@ -125,7 +137,8 @@ fn delayed() -> Vec<Variant> {
     use AmaxChoice::{Max, MostRecent};
     use Fp8Types::{E4m3, Hybrid};
     let own = |name, types, choice, margin| {
-        let recipe = DelayedScaling { types, history_len: 2, choice, margin };
+        let recipe =
+            DelayedScaling { types, history_len: 2, choice, margin, ..DelayedScaling::default() };
         Variant::new(name, Recipe::Delayed(recipe), Packed)
     };
     let once = DelayedScaling { history_len: 1, ..DelayedScaling::default() };
