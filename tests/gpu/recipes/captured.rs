@@ -3,7 +3,9 @@
 
 use grouped_linear::Captured::{Changed, First, Replayed};
 use grouped_linear::plan::Execution;
-use grouped_linear::recipe::{BlockScaling, Blocks, CurrentScaling, Recipe, ScaleRule};
+use grouped_linear::recipe::{
+    Accumulation, BlockScaling, Blocks, CurrentScaling, Recipe, ScaleRule, Sums,
+};
 use grouped_linear::{
     BackwardPrecision, Captured, CapturedLayer, DType, Device, Error, LayerRecipe, RecipeBuffers,
     Result, SavePolicy, Stream,
@@ -30,6 +32,8 @@ pub fn checks() -> Vec<Check> {
     checks.push(Check::new(name, other_ways));
     let name = "recipes: other rules of scales are recorded anew";
     checks.push(Check::new(name, other_rules));
+    let name = "recipes: other sums are recorded anew";
+    checks.push(Check::new(name, other_sums));
     checks
 }
 
@@ -112,6 +116,34 @@ fn other_rules(device: &Device) -> Outcome {
             // It reads the scales that there are.
             (&raised, &buffers, [recipe, recipe, Replayed]),
             (&raised, &buffers, [Replayed; 3]),
+        ],
+    )
+}
+
+/// Recipes that differ in where sums are accumulated alone, so that they share buffers.
+fn other_sums(device: &Device) -> Outcome {
+    let stream = device.stream()?;
+    let usual = Sums::default();
+    let with = |sums| Recipe::Current(CurrentScaling { sums, ..CurrentScaling::default() });
+    let mut pair = Pair::new(&stream, &Variant::new("", with(usual), Layout::Packed))?;
+    let config = pair.step.inputs.layer.config();
+    let of = |sums| LayerRecipe::new(&stream, config, with(sums));
+    let usual_sums = pair.step.recipe.clone();
+    let forward = of(Sums { fprop: Accumulation::Promoted, ..usual })?;
+    let weights = of(Sums { wgrad: Accumulation::Fast, ..usual })?;
+    let buffers = pair.step.buffers(&stream)?;
+    let recipe = Changed("the recipe");
+    pair.calls(
+        &stream,
+        &[
+            (&usual_sums, &buffers, [First; 3]),
+            (&usual_sums, &buffers, [Replayed; 3]),
+            // The gradient of the weights is multiplied as before.
+            (&forward, &buffers, [recipe, recipe, Replayed]),
+            (&forward, &buffers, [Replayed; 3]),
+            (&weights, &buffers, [recipe; 3]),
+            (&weights, &buffers, [Replayed; 3]),
+            (&usual_sums, &buffers, [recipe; 3]),
         ],
     )
 }

@@ -109,6 +109,7 @@ impl Sequence {
                     )
                 }
             })?;
+            // New arguments leave a node its attributes (seen on an H200, docs/benchmarks.md).
             if let Some(cluster) = LaunchAttribute::cluster(step.launch.kernel.cluster) {
                 // SAFETY: the node is alive; the driver copies the value, which is of this
                 // attribute, during the call.
@@ -131,7 +132,7 @@ impl Sequence {
             with_parameters(&step.launch, *function, |parameters| {
                 // SAFETY: graph and node are alive and the function is the node's. The driver
                 // copies the arguments during the call; launches that were added before keep
-                // theirs, and the node its attribute.
+                // theirs.
                 unsafe { driver.graph_exec_kernel_node_set_params(self.exec, *node, parameters) }
             })?;
         }

@@ -91,7 +91,7 @@ impl CudaStream {
             shared_bytes: kernel.shared_bytes,
             stream: self.0.handle(),
             attribute_count: u32::from(cluster.is_some()),
-            attributes: cluster.as_mut_slice().as_mut_ptr(),
+            attributes: cluster.as_mut().map_or(ptr::null_mut(), ptr::from_mut),
         };
         let mut parameters = [launch.args().as_ptr().cast_mut().cast::<c_void>()];
         // SAFETY: as in `add`; the driver copies the arguments during the call, from any

@@ -1,6 +1,7 @@
 /* A CUDA driver without a GPU, for the tests beside this file: device memory is host memory, work
  * is done at once, and every call that matters is noted. Calls that a capture forbids are noted as
- * VIOLATION and fail. Functions that are missing here are generated to return 0. */
+ * VIOLATION and fail; so are attributes that come when a graph has its nodes, without failing.
+ * Functions that are missing here are generated to return 0. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
