@@ -4,6 +4,7 @@
 mod captured;
 mod gone;
 mod step;
+mod sums;
 mod variants;
 mod weights;
 
@@ -43,6 +44,7 @@ pub fn checks() -> Vec<Check> {
     }
     checks.extend(captured::checks());
     checks.extend(gone::checks());
+    checks.extend(sums::checks());
     checks.extend(weights::checks());
     checks.into_iter().map(|check| check.emulated_if(true)).collect()
 }
