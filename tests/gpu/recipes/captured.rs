@@ -97,12 +97,8 @@ fn other_rules(device: &Device) -> Outcome {
         let scale = ScaleRule { power_of_two, epsilon };
         Recipe::Block(BlockScaling { scale, ..vectors })
     };
-    let mut pair = Pair::new(&stream, &Variant::new("", with(true, 0.0), Layout::Packed))?;
-    let config = pair.step.inputs.layer.config();
-    let powers = pair.step.recipe.clone();
-    let raised = LayerRecipe::new(&stream, config, with(true, 3.0))?;
-    let any = LayerRecipe::new(&stream, config, with(false, 0.0))?;
-    let buffers = pair.step.buffers(&stream)?;
+    let recipes = [with(true, 0.0), with(true, 3.0), with(false, 0.0)];
+    let (mut pair, [powers, raised, any], buffers) = sharing(&stream, recipes)?;
     let recipe = Changed("the recipe");
     pair.calls(
         &stream,
@@ -125,27 +121,36 @@ fn other_sums(device: &Device) -> Outcome {
     let stream = device.stream()?;
     let usual = Sums::default();
     let with = |sums| Recipe::Current(CurrentScaling { sums, ..CurrentScaling::default() });
-    let mut pair = Pair::new(&stream, &Variant::new("", with(usual), Layout::Packed))?;
-    let config = pair.step.inputs.layer.config();
-    let of = |sums| LayerRecipe::new(&stream, config, with(sums));
-    let usual_sums = pair.step.recipe.clone();
-    let forward = of(Sums { fprop: Accumulation::Promoted, ..usual })?;
-    let weights = of(Sums { wgrad: Accumulation::Fast, ..usual })?;
-    let buffers = pair.step.buffers(&stream)?;
+    let forward = Sums { fprop: Accumulation::Promoted, ..usual };
+    let weights = Sums { wgrad: Accumulation::Fast, ..usual };
+    let recipes = [usual, forward, weights].map(with);
+    let (mut pair, [usual, forward, weights], buffers) = sharing(&stream, recipes)?;
     let recipe = Changed("the recipe");
     pair.calls(
         &stream,
         &[
-            (&usual_sums, &buffers, [First; 3]),
-            (&usual_sums, &buffers, [Replayed; 3]),
+            (&usual, &buffers, [First; 3]),
+            (&usual, &buffers, [Replayed; 3]),
             // The gradient of the weights is multiplied as before.
             (&forward, &buffers, [recipe, recipe, Replayed]),
             (&forward, &buffers, [Replayed; 3]),
             (&weights, &buffers, [recipe; 3]),
             (&weights, &buffers, [Replayed; 3]),
-            (&usual_sums, &buffers, [recipe; 3]),
+            (&usual, &buffers, [recipe; 3]),
         ],
     )
+}
+
+/// A layer whose calls are recorded, recipes that share the buffers of the first one, and these.
+fn sharing(
+    stream: &Stream,
+    recipes: [Recipe; 3],
+) -> Result<(Pair, [LayerRecipe; 3], RecipeBuffers)> {
+    let pair = Pair::new(stream, &Variant::new("", recipes[0], Layout::Packed))?;
+    let config = pair.step.inputs.layer.config();
+    let [first, second, third] = recipes.map(|recipe| LayerRecipe::new(stream, config, recipe));
+    let buffers = pair.step.buffers(stream)?;
+    Ok((pair, [first?, second?, third?], buffers))
 }
 
 /// A way to follow a recipe, where, and what forward, backward and the gradient of the weights
