@@ -18,7 +18,7 @@ pub fn of_kernel(name: &str) -> Vec<ProductCase> {
     let base = base(name);
     if base.kernel == KernelChoice::Aligned {
         let near = ProductCase { scales: DrawnScales::Near, ..base };
-        return of_align(base).into_iter().chain(of_halves(base)).chain(arranged(near)).collect();
+        return arranged(near).into_iter().chain(of_halves(base)).chain(of_align(base)).collect();
     }
     arranged(base)
 }
