@@ -50,8 +50,7 @@ pub struct QuantizeArgs<'a> {
     /// found by [`amax`] and reduced over them. Larger elements saturate; NaNs and negative numbers
     /// count as 0. FP8 with one scale per group and without a history; NVFP4 with scales of groups
     /// and without transformed columns. No read of the source is spent on magnitudes. They lie
-    /// apart from the destination, whose own (NVFP4) are written. Where only the GPU finds that
-    /// splits are wrong, scales, NVFP4's magnitudes and the random state are written all the same.
+    /// apart from the destination, whose own (NVFP4) are written.
     pub amax: Option<&'a Tensor>,
     /// A flag on the device, `i32`, `[1]`, read when the work runs: where it is not zero, nothing
     /// is written, neither copies and scales nor the history, the gradient of the bias or the

@@ -232,9 +232,14 @@ impl QuantizeProblem {
         self.destination.source.columns().div_ceil(COLUMN_BLOCK as usize)
     }
 
-    /// Blocks of 128 × 128 of each group of weights.
+    /// Blocks of 128 × 128 of each group of weights; 0 of tokens, whose group table has them.
     pub(crate) fn tiles_of_weights(&self) -> u32 {
-        (self.row_blocks() / self.destination.groups * self.column_blocks()) as u32
+        match self.destination.source {
+            SourceShape::Tokens { .. } => 0,
+            SourceShape::Weights { .. } => {
+                (self.row_blocks() / self.destination.groups * self.column_blocks()) as u32
+            }
+        }
     }
 
     /// Blocks of 128 × 128, of all groups.

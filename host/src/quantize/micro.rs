@@ -186,12 +186,12 @@ fn prepare_scales(
         false => Direction::Columnwise,
     };
     // Magnitudes that are given: as if each group had one tile.
-    let (table, plain, tiles) = match operands.amax {
-        Some(amax) => (0, address(amax), 1),
-        None => (scratch.table, plain, tiles),
+    let (plain, tiles) = match operands.amax {
+        Some(amax) => (address(amax), 1),
+        None => (plain, tiles),
     };
     let args = Nvfp4GroupAmaxArgs {
-        table,
+        table: scratch.table,
         skip: source.skip,
         plain: of(plain, plain_copy),
         transformed: of(transformed, Direction::Columnwise),

@@ -222,9 +222,7 @@ fn scale_args(
     };
     let args = match operands.amax {
         // As if each group had one tile.
-        Some(amax) => {
-            ScaleArgs { table: 0, amax_partial: amax.address().unwrap_or(0), tiles: 1, ..args }
-        }
+        Some(amax) => ScaleArgs { amax_partial: amax.address().unwrap_or(0), tiles: 1, ..args },
         None => args,
     };
     match &operands.history {

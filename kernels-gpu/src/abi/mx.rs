@@ -240,7 +240,7 @@ pub struct Nvfp4TileAmaxArgs {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
 pub struct Nvfp4GroupAmaxArgs {
-    /// Device address of the group table; 0: every group has `tiles` tiles.
+    /// Device address of the group table, which says whether the splits are bad; 0: none.
     pub table: u64,
     /// Device address of a `u32`; where it is not zero, the launch writes nothing. 0: none.
     pub skip: u64,
@@ -255,7 +255,7 @@ pub struct Nvfp4GroupAmaxArgs {
     pub drawn: u64,
     /// Number of groups.
     pub groups: u32,
-    /// Tiles of every group, where there is no table.
+    /// Tiles of every group; 0, where there is a table: those of its prefix.
     pub tiles: u32,
     /// Zero.
     pub reserved: u64,

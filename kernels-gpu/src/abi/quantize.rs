@@ -208,7 +208,7 @@ impl Progress {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::NoUninit))]
 pub struct ScaleArgs {
-    /// Device address of the group table; 0: every group has `tiles` tiles.
+    /// Device address of the group table, which says whether the splits are bad; 0: none.
     pub table: u64,
     /// Device address of `f32[tiles]`, the largest magnitude of each tile; 0: none.
     pub amax_partial: u64,
@@ -225,7 +225,7 @@ pub struct ScaleArgs {
     pub history: u64,
     /// Number of groups.
     pub groups: u32,
-    /// Tiles of every group, where there is no table.
+    /// Tiles of every group; 0, where there is a table: those of its prefix.
     pub tiles: u32,
     /// Largest magnitude of the format.
     pub format_max: f32,

@@ -15,7 +15,7 @@ pub const B_SCALE_BOX: u32 = 256;
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accumulation {
-    /// In the tensor core alone, which keeps about 14 bits.
+    /// In the tensor core alone, which keeps about 14 bits on Hopper.
     Fast = 0,
     /// The tensor core adds 128 products, which are then added in FP32.
     Promoted = 1,

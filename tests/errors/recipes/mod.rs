@@ -1,5 +1,6 @@
 //! What recipes, quantization and products of quantized tensors refuse.
 
+mod bad_splits;
 mod copies;
 mod exact;
 mod experts;
@@ -37,6 +38,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("tokens that do not fit the recipe are refused", |e, s| refused(layers::KEPT, e, s)),
     ("quantized weights that do not fit are refused", |e, s| refused(WEIGHTS, e, s)),
     ("quantized experts that do not fit are refused", |e, s| refused(experts::EXPERTS, e, s)),
+    ("quantizations under bad splits write nothing", bad_splits::write_nothing),
     ("quantizations that do not fit are refused", |e, s| refused(QUANTIZATIONS, e, s)),
     ("quantized operands that do not fit are refused", |e, s| refused(PRODUCTS, e, s)),
     ("quantized memory that does not fit is refused", |e, s| refused(COPIES, e, s)),

@@ -42,16 +42,20 @@ pub unsafe fn run(args: &ScaleArgs, _args_address: u64) {
         if args.progress != 0 {
             return begin(args, group);
         }
+        let uniform = (group * args.tiles, (group + 1) * args.tiles);
         let (first, end) = if args.amax_partial == 0 {
             (0, 0)
         } else if args.table == 0 {
-            (group * args.tiles, (group + 1) * args.tiles)
+            uniform
         } else {
             let table = Table::new(args.table, args.groups);
             if !table.is_valid() {
                 return;
             }
-            (table.tile_prefix(group), table.tile_prefix(group + 1))
+            match args.tiles {
+                0 => (table.tile_prefix(group), table.tile_prefix(group + 1)),
+                _ => uniform,
+            }
         };
 
         // Find the largest magnitude of the group's tiles.

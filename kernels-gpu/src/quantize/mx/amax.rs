@@ -169,14 +169,18 @@ pub unsafe fn group_amax(args: &Nvfp4GroupAmaxArgs, _args_address: u64) {
             return;
         }
         let (group, thread) = (block_index(), thread_index());
+        let uniform = (group * args.tiles, (group + 1) * args.tiles);
         let (first, end) = if args.table == 0 {
-            (group * args.tiles, (group + 1) * args.tiles)
+            uniform
         } else {
             let table = Table::new(args.table, args.groups);
             if !table.is_valid() {
                 return;
             }
-            (table.tile_prefix(group), table.tile_prefix(group + 1))
+            match args.tiles {
+                0 => (table.tile_prefix(group), table.tile_prefix(group + 1)),
+                _ => uniform,
+            }
         };
         if group == 0 && thread == 0 && args.random_state != 0 {
             draw(args.random_state, args.drawn);
