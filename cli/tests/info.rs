@@ -82,7 +82,7 @@ fn what_cannot_be_planned_is_refused() {
         (&["--recipe=bf8"], "there are f32, f16, bf16, current, delayed, block, mxfp8, nvfp4"),
         (&["--kernel=fast"], "there are auto, simt, block, narrow, pair"),
         (&["--target=sm_80"], "emulated:sm_100a, sm_90a and sm_100a are possible"),
-        (&["--target=cuda:0"], "--target cuda cannot be used"),
+        (&["--target=cuda:0"], "--target cuda:0 cannot be used"),
         (&["--target=cpu", "--multiprocessors=4"], "the CPU"),
         (&["--multiprocessors=0"], "at least one is needed"),
     ] {

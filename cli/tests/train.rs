@@ -157,6 +157,7 @@ fn what_cannot_be_resumed_is_refused_and_kept() {
     succeed(&train(folder.path(), &["--steps=2"]));
     refused(&[], "has 2 steps already and the run would stop at 2; pass a larger --steps");
     refused(&["--steps=4", "--stop-after=2"], "pass a larger --stop-after");
+    refused(&["--steps=4", "--stop-after=5"], "lies behind the last step, 4");
     refused(&["--steps=4", "--hidden=64"], "--hidden 64 was given, but the checkpoint");
     fs::write(folder.path().join("other.txt"), "x".repeat(5000)).unwrap();
     refused(&["--steps=4", "--input", "other.txt"], "pass the same --input");

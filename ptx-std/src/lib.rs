@@ -19,6 +19,7 @@
 //! | [`convert`] | rounding between binary32 and the 16- and 8-bit formats; fused multiply-add |
 //! | [`convert_small`] | FP8 to binary16, packed 16-bit arithmetic, bytes of registers |
 //! | [`convert_blocks`] | E2M1 and UE8M0, the formats of block-scaled numbers (Blackwell) |
+//! | [`hint`] | values about which the compiler knows nothing |
 //!
 //! # How a wrapper is made
 //!

@@ -26,6 +26,9 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("conversions: magnitudes found beforehand give the same numbers", |engine, stream| {
         measured(stream).expect(engine)
     }),
+    ("conversions: magnitudes of weights of any number of rows", |engine, stream| {
+        measured_rows(stream).expect(engine)
+    }),
 ];
 
 const SPLITS: [usize; 4] = [33, 0, 128, 10];
@@ -136,6 +139,25 @@ fn measured(stream: &Stream) -> Result<()> {
                 Ok((magnitudes, both_restored(stream, &quantized, &splits)?))
             };
             assert_eq!(quantized(Some(&largest))?, quantized(None)?, "{format} of {shape:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Of weights that have no multiple of rows that a format would ask for, packed and discrete.
+fn measured_rows(stream: &Stream) -> Result<()> {
+    let groups = SPLITS.len();
+    for rows in [1, 24, 133] {
+        let values = Generator::new(44).values(groups * rows * FEATURES, DType::Bf16);
+        let largest =
+            |values: &[f32]| values.iter().fold(0f32, |most, value| most.max(value.abs()));
+        let want: Vec<f32> = values.chunks_exact(rows * FEATURES).map(largest).collect();
+        let packed = Tensor::from_f32(stream, &[groups, rows, FEATURES], DType::Bf16, &values)?;
+        let experts = (0..groups).map(|group| packed.index(group)).collect::<Result<Vec<_>>>()?;
+        for weights in [GroupedTensor::packed(packed)?, GroupedTensor::discrete(stream, experts)?] {
+            let mut found = Tensor::from_f32(stream, &[groups], DType::F32, &[-1.0; SPLITS.len()])?;
+            amax(stream, QuantizeSource::Weights(&weights), None, &mut found)?;
+            assert_eq!(found.to_f32(stream)?, want, "{rows} rows");
         }
     }
     Ok(())

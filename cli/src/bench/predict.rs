@@ -272,7 +272,7 @@ mod tests {
             (&["--recipe=block", "--device=b200"], "no product of `block` on b200"),
             (&["--tile=block"], "for Blackwell"),
             (&["--shape=s99"], "no shape `s99`"),
-            (&["--errors", "--device=b200"], "nothing of this was measured"),
+            (&["--errors", "--device=b200"], "was measured on b200"),
         ] {
             let error = predictions(&args(flags)).unwrap_err().to_string();
             assert!(error.contains(reason), "{flags:?}: {error}");

@@ -187,7 +187,12 @@ pub fn errors_table(machine: &Machine, rows: &[Row]) -> Result<String> {
             ratios.entry((row.pass, row.kernel)).or_default().push((ratio, row.shape.as_str()));
         }
     }
-    ensure!(!ratios.is_empty(), "nothing of this was measured on {}", machine.name);
+    ensure!(
+        !ratios.is_empty(),
+        "none of these shapes, passes and recipes was measured on {} with this seed; --errors \
+         alone shows what was",
+        machine.name
+    );
     let mut text = format!(
         "{:<11}{:<20}{:>7}{:>10}{:>16}{:>16}\n",
         "pass", "kernel", "shapes", "median", "lowest", "highest"

@@ -144,10 +144,12 @@ impl TargetChoice {
         Ok(match self {
             Self::Cpu => Target::CPU,
             Self::Cuda(ordinal) => {
-                Device::cuda(ordinal).context("--target cuda cannot be used")?.target()
+                let cannot = || format!("--target cuda:{ordinal} cannot be used");
+                Device::cuda(ordinal).with_context(cannot)?.target()
             }
             Self::Emulated(arch) => {
-                Device::emulated(arch).context("--target emulated cannot be used")?.target()
+                let cannot = || format!("--target emulated:{arch} cannot be used");
+                Device::emulated(arch).with_context(cannot)?.target()
             }
             Self::Typical(Arch::Sm90a) => typical((9, 0), 132),
             Self::Typical(Arch::Sm100a) => typical((10, 0), 148),

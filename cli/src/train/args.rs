@@ -27,7 +27,8 @@ pub struct TrainArgs {
     /// Folder for the checkpoint, the log and the loss curve.
     #[arg(long, value_name = "FOLDER", default_value = "runs/default")]
     pub out: PathBuf,
-    /// Continue from the checkpoint in the folder; its sizes replace the flags' defaults.
+    /// Continue from the checkpoint in the folder, with its settings. A flag that contradicts them
+    /// is refused, but --steps, which may be another; the same --input must be given again.
     #[arg(long)]
     pub resume: bool,
     /// Where GroupedLinear runs.

@@ -33,6 +33,8 @@ pub struct Session<'a> {
     sampler: Sampler,
     bigram: Bigram,
     step: usize,
+    /// The step to stop at.
+    end: usize,
     /// Step of the checkpoint that lies in the folder.
     saved: Option<usize>,
     log: Log,
@@ -68,7 +70,7 @@ impl<'a> Session<'a> {
         let engine = Engine::new(&args.device.open()?, config.dtype.into(), recipe)?;
         let mut model = Model::new(&engine, &config)?;
         let step = found.as_ref().map_or(0, |found| found.state.step);
-        let end = end(args, &config);
+        let end = end(args, &config)?;
         ensure!(
             step < end,
             "the checkpoint {} has {step} steps already and the run would stop at {end}; \
@@ -118,6 +120,7 @@ impl<'a> Session<'a> {
             sampler,
             bigram,
             step,
+            end,
             // What an earlier run left has been set aside.
             saved: args.resume.then_some(step),
             log,
@@ -141,7 +144,7 @@ impl<'a> Session<'a> {
             self.model.weight_count(),
             self.config.expert_width(),
             self.step,
-            end(self.args, &self.config),
+            self.end,
             self.config.dtype,
             match self.config.recipe {
                 RecipeChoice::None => String::new(),
@@ -155,14 +158,13 @@ impl<'a> Session<'a> {
     pub fn train(&mut self) -> Result<()> {
         self.warm_up()?;
         self.started = Instant::now();
-        let end = end(self.args, &self.config);
-        let progress = Progress::new(self.step, end);
-        while self.step < end {
+        let progress = Progress::new(self.step, self.end);
+        while self.step < self.end {
             let outcome = self.take_step()?;
             let interval = &self.since_record;
             let speed = interval.tokens_per_second(self.config.batch);
             progress.step(self.step, outcome.loss, speed, &interval.load);
-            let last = self.step == end;
+            let last = self.step == self.end;
             let look = last || self.step.is_multiple_of(self.args.evaluate_every);
             let save = last || self.step.is_multiple_of(self.args.checkpoint_every);
             if look || save {
@@ -335,8 +337,14 @@ impl Interval {
 }
 
 /// The step to stop at.
-fn end(args: &TrainArgs, config: &Config) -> usize {
-    args.stop_after.map_or(config.steps, |stop| stop.min(config.steps))
+fn end(args: &TrainArgs, config: &Config) -> Result<usize> {
+    let (last, stop) = (config.steps, args.stop_after.unwrap_or(config.steps));
+    ensure!(
+        stop <= last,
+        "--stop-after {stop} lies behind the last step, {last}; leave it out, or pass a larger \
+         --steps"
+    );
+    Ok(stop)
 }
 
 fn checkpoint_path(args: &TrainArgs) -> PathBuf {

@@ -68,7 +68,10 @@ pub fn split_quantize(
     let (rows, features) = matrix("x", x)?;
     let wanted = splits.iter().try_fold(0usize, |sum, &split| sum.checked_add(split));
     if wanted.is_none_or(|wanted| wanted > rows) {
-        return Err(Error::invalid(format!("splits: they are more than the {rows} rows of x")));
+        let wanted = wanted.map_or("more than can be counted".to_owned(), |sum| sum.to_string());
+        return Err(Error::invalid(format!(
+            "splits: they add up to {wanted} rows, x has {rows}; pass smaller splits or a larger x"
+        )));
     }
     let mut first = 0;
     let mut parts = Vec::with_capacity(splits.len());
@@ -102,7 +105,8 @@ pub fn split_quantize(
 ///
 /// # Errors
 /// Weights, which [`dequantize`] and [`quantize`] do the same for; tokens of other sizes on the two
-/// sides; a source without rowwise copy; otherwise as [`dequantize`] and [`quantize`].
+/// sides; a source without rowwise copy; a destination that overlaps it, if only in scales that the
+/// two copies of one tensor share; otherwise as [`dequantize`] and [`quantize`].
 pub fn requantize(
     stream: &Stream,
     source: &QuantizedTensor,
@@ -123,6 +127,14 @@ pub fn requantize(
             "destination: it was made for {:?} in {} groups, {:?} in {} is given",
             to.source, to.groups, from.source, from.groups
         )));
+    }
+    // Scales that both copies of one tensor share are enough: the source would have other ones than
+    // its codes were made with.
+    if destination.tensors().any(|own| source.tensors().any(|from| own.overlaps(from))) {
+        return Err(Error::invalid(
+            "destination: what is written of it overlaps the source; give it memory of its own, \
+             scales included",
+        ));
     }
     // All that can be refused is refused before the scratch memory is written.
     let args = options.args(QuantizeSource::Tokens(scratch, splits));

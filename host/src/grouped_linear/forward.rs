@@ -245,7 +245,7 @@ impl GroupedLinear {
             Input::Plain(x) => (Some(x), None),
             Input::Quantized(x) => (None, Some(x)),
         };
-        let b = recipe.given_weights();
+        let b = recipe.weights();
         let placed = scaled::Placed { a, b, bias };
         self.check_operands(stream, recipe, &plan, (rows, call), &placed, Some(y))?;
         let mut overlaps = Overlaps::default();
@@ -298,7 +298,7 @@ impl GroupedLinear {
             own.product(Pass::Fprop, rows, (self.config.dtype, BiasKind::None), call.kernel);
         let plan = Plan::new(product.into(), target)?;
         let bias = self.bias.as_ref().filter(|_| call.bias != BiasMode::Leave);
-        let placed = scaled::Placed { a: None, b: recipe.given_weights(), bias };
+        let placed = scaled::Placed { a: None, b: recipe.weights(), bias };
         self.check_operands(stream, recipe, &plan, (rows, call), &placed, output)?;
         let Some(tokens) = tokens else { return Ok(()) };
         let plan = Plan::new(own.quantization(Role::Input, rows, [true, false]), target)?;

@@ -2,8 +2,13 @@
 //! autodiff engine drives.
 //!
 //! Shapes: `x [T, K]`, `dy [T, N]`, weights `[N, K]` per group, bias `[N]` per group, with
-//! `T ≥ Σ m_g` rows of buffer. Outputs are the caller's; rows at and beyond `Σ m_g` keep what they
-//! held. Every function checks all it can on the host before it launches anything.
+//! `T ≥ Σ m_g` rows of buffer. Outputs are the caller's (but those of [`split_quantize`]); rows at
+//! and beyond `Σ m_g` keep what they held. Every function checks all it can on the host before it
+//! launches anything.
+//!
+//! Operands of high precision are BF16, FP16 or FP32, both of one type. Outputs of 16-bit operands
+//! are of any of the three, those of FP32 operands are FP32; a bias and its gradient are of any of
+//! the three, whatever the operands are.
 
 pub use super::composed::{QuantizeOptions, requantize, split_quantize};
 pub use super::forms::{restore_exact, swizzle};
@@ -151,7 +156,9 @@ pub struct CastArgs<'a> {
 ///
 /// # Errors
 /// Shapes, element types, devices or splits that do not fit; overlap of `y` with an input; row
-/// scales without a bias; a device without a kernel for the type; a driver failure.
+/// scales without a bias; a device without a kernel for the type; on a GPU, features of BF16 or
+/// FP16 that are no multiples of 8, unless [`KernelChoice::Simt`](crate::plan::KernelChoice::Simt)
+/// is asked for; a driver failure.
 pub fn fprop(stream: &Stream, args: &FpropArgs<'_>, y: &mut Tensor) -> Result<()> {
     let (rows, k) = matrix("x", args.x)?;
     let (n, _) = weight_features(args.weights)?;

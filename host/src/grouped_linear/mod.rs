@@ -50,7 +50,7 @@ pub struct Config {
     pub in_features: usize,
     /// N.
     pub out_features: usize,
-    /// Type of activations, weights and their gradients.
+    /// Type of activations, weights and their gradients: BF16, FP16 or FP32.
     pub dtype: DType,
 }
 
@@ -68,7 +68,12 @@ pub struct GroupedLinear {
 }
 
 impl GroupedLinear {
-    /// A layer over these parameters: weights `[N, K]` and biases `[N]` per group.
+    /// A layer over these parameters: weights `[N, K]` of the layer's type, and biases `[N]` in
+    /// BF16, FP16 or FP32, per group.
+    ///
+    /// Features that a GPU's tensor copies cannot take, in BF16 and FP16 those that are no
+    /// multiples of 8, are refused by forward, unless it asks for
+    /// [`KernelChoice::Simt`](crate::plan::KernelChoice::Simt).
     ///
     /// # Errors
     /// Number of groups, shapes, element types or devices do not fit `config`; the device has no

@@ -8,8 +8,8 @@ use crate::tensor::{GroupedTensor, Tensor, TensorSpec};
 
 /// Where the gradient of a parameter goes.
 ///
-/// A buffer may be packed or discrete, whatever the parameter is, and of any floating-point type
-/// that the pass can write: a main_grad in FP32 keeps what many small gradients add up to.
+/// A buffer may be packed or discrete, whatever the parameter is, and BF16, FP16 or FP32 (of the
+/// weights of an FP32 layer, FP32): a main_grad in FP32 keeps what many small gradients add up to.
 #[derive(Debug, Default)]
 pub enum GradSink<'a> {
     /// A new packed tensor of the parameter's type.

@@ -78,9 +78,9 @@ impl Prepare for CastWeights {
 /// What [`WeightCache::refresh`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// The copies were of another version: work was added that makes them anew.
+    /// Work was added that makes the copies anew: no refresh had added any for this version.
     Launched,
-    /// The copies were of this version already: nothing was launched.
+    /// A refresh for this version has been here already: nothing was launched.
     Held,
 }
 

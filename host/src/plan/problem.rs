@@ -36,9 +36,9 @@ pub struct GemmProblem {
     pub in_features: usize,
     /// N.
     pub out_features: usize,
-    /// Type of both operands.
+    /// Type of both operands: BF16, FP16 or FP32.
     pub input: DType,
-    /// Type of the output.
+    /// Type of the output: of 16-bit operands any of the three, of FP32 ones FP32.
     pub output: DType,
     /// Bias of the epilogue (fprop only).
     pub bias: BiasKind,

@@ -1,7 +1,7 @@
 //! Recipes of layers, and their weights.
 
 use grouped_linear::functional::{QuantizeOptions, requantize, split_quantize};
-use grouped_linear::recipe::{BlockScaling, Blocks, DelayedScaling, Recipe};
+use grouped_linear::recipe::{BlockScaling, Blocks, DelayedScaling, Format, Nvfp4Format, Recipe};
 use grouped_linear::{
     BackwardOptions, BackwardPrecision, BiasUse, Config, DType, DelayedState, DeviceKind,
     Direction, Error, Form, ForwardOptions, GradSink, GroupedLinear, GroupedTensor, KernelChoice,
@@ -173,6 +173,18 @@ fn own_tokens(stream: &Stream) -> Result<QuantizedTensor> {
     Ok(quantized)
 }
 
+const OVER_SOURCE: &str = "what is written of it overlaps the source";
+
+/// Makes the columnwise copy of tokens from their rowwise one, with what the two share.
+fn requantized_apart(stream: &Stream, format: Format) -> Result<()> {
+    let (splits, mut scratch) = (Splits::host(&[2, 3])?, zeros(stream, &[ROWS, K])?);
+    let quantized = tokens(stream, K, format, BOTH)?;
+    quantize_tokens(stream, &zeros(stream, &[ROWS, K])?, quantized.clone())?;
+    let options = QuantizeOptions::default();
+    let mut apart = quantized.only(Direction::Columnwise)?;
+    requantize(stream, &quantized, &splits, options, &mut scratch, &mut apart)
+}
+
 /// What backward would do with tokens that forward has as they are.
 pub(super) const KEPT: &[Refusal] = &[
     ("restored tokens, kept as they are", "restores the tokens that were", UNSUPPORTED, |s| {
@@ -202,7 +214,7 @@ pub(super) const KEPT: &[Refusal] = &[
     ("splits of other groups, quantized", "splits:", INVALID, |s| {
         prequantized(s, Some(&current(s)?), own_tokens(s)?, &[2, 2, 1])
     }),
-    ("more splits than rows, one by one", "rows of x", INVALID, |s| {
+    ("more splits than rows, one by one", "up to 7 rows, x has 6", INVALID, |s| {
         let (x, forms) = (zeros(s, &[ROWS, K])?, [Some(Form::Codes), None]);
         split_quantize(s, &x, &[ROWS, 1], E4M3, forms, QuantizeOptions::default()).map(drop)
     }),
@@ -212,6 +224,15 @@ pub(super) const KEPT: &[Refusal] = &[
         let options = QuantizeOptions::default();
         requantize(s, &own_tokens(s)?, &splits, options, &mut scratch, &mut other)
     }),
+    ("quantized again into the other copy, which shares the scales", OVER_SOURCE, INVALID, |s| {
+        requantized_apart(s, E4M3)
+    }),
+    (
+        "quantized again into the other copy, which shares the magnitudes",
+        OVER_SOURCE,
+        INVALID,
+        |s| requantized_apart(s, Format::Nvfp4(Nvfp4Format::LINES)),
+    ),
     ("weights quantized again as tokens are", "use `dequantize` and `quantize`", INVALID, |s| {
         let (splits, mut scratch) = (Splits::host(&[2, 3])?, zeros(s, &[ROWS, K])?);
         let source = SourceShape::Weights { rows: N, columns: K };

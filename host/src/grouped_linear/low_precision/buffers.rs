@@ -46,8 +46,10 @@ use crate::tensor::{Direction, QuantizedSpec, QuantizedTensor, Shared, SourceSha
 ///
 /// What there is follows from the recipe's form, its precision of backward and its weights, so
 /// buffers are made last ([`LayerRecipe::with_buffers`]). Where backward is not in the recipe's
-/// precision ([`BackwardPrecision`]), nothing of it is quantized, so there are rowwise tokens and
-/// weights alone; where the recipe has been given weights, there are none here.
+/// precision ([`BackwardPrecision`]), nothing of it is quantized, so of quantized tensors there are
+/// rowwise tokens and weights alone; where the recipe has been given weights, there are none here.
+/// Where backward restores what forward read ([`BackwardPrecision::Dequantized`]), there are tokens
+/// and weights in the layer's type besides, whoever has quantized the weights.
 #[derive(Clone, Debug)]
 pub struct RecipeBuffers {
     input: QuantizedTensor,
@@ -74,7 +76,7 @@ impl RecipeBuffers {
     /// another form, precision of backward or weights given to it later would want other memory.
     ///
     /// # Errors
-    /// Out of memory.
+    /// More rows than a token buffer can have (with every group padded 2³¹ - 1); out of memory.
     pub fn new(stream: &Stream, recipe: &LayerRecipe, rows: usize) -> Result<Self> {
         let spec = &recipe.spec;
         let empty = |role| QuantizedTensor::empty(stream, spec.tensor(role, rows, spec.used(role)));

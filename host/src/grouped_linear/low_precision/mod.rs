@@ -31,7 +31,8 @@ pub enum SavePolicy {
     #[default]
     Quantized,
     /// The tokens as they are, which backward quantizes again: no memory, where something else
-    /// keeps them anyway. Not with delayed scaling, whose scales have moved on by then.
+    /// keeps them anyway. Not with delayed scaling, whose scales have moved on by then, nor where
+    /// backward restores what forward read ([`BackwardPrecision::Dequantized`]).
     Original,
 }
 
@@ -154,10 +155,16 @@ impl LayerRecipe {
         Ok(Self { spec, weights: Some(weights), ..self })
     }
 
+    /// The quantized weights that it has been given, which are used in place of the layer's own.
+    pub fn weights(&self) -> Option<&QuantizedTensor> {
+        self.weights.as_ref()
+    }
+
     /// As [`LayerRecipe::with_weights`], of discrete weights: a quantized tensor of one group for
     /// each expert. The kernels read packed weights, so they are copied once, here, and what
-    /// becomes of them later is not seen; [`QuantizedTensor::gather`] says what that costs, and
-    /// with [`QuantizedTensor::gather_from`] the copies can follow a change.
+    /// becomes of them later is not seen; [`QuantizedTensor::gather`] says what that costs. A clone
+    /// of the copies ([`LayerRecipe::weights`]) lets them follow a change
+    /// ([`QuantizedTensor::gather_from`]).
     ///
     /// ```
     /// use grouped_linear::functional::{QuantizeArgs, QuantizeSource, quantize};
@@ -212,7 +219,15 @@ impl LayerRecipe {
         if (got.groups, got.source, got.format) == (want.groups, want.source, want.format) {
             return Ok(());
         }
-        Err(Error::invalid(format!("quantized weights: {got:?} were given, {want:?} are needed")))
+        let one = |spec: QuantizedSpec| {
+            format!("{} groups of {:?} in {}", spec.groups, spec.source, spec.format)
+        };
+        Err(Error::invalid(format!(
+            "quantized weights: {} were given, {} are needed; quantize the layer's weights in the \
+             format that its recipe has for Role::Weight",
+            one(got),
+            one(want)
+        )))
     }
 
     /// The same recipe in memory of its own, as graphs need it. [`RecipeBuffers`] follow from the

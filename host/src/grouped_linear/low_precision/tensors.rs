@@ -52,11 +52,6 @@ impl LayerRecipe {
         quantize(stream, self.args(role, source), to)
     }
 
-    /// The quantized weights that are used in place of the layer's own.
-    pub(in crate::grouped_linear) fn given_weights(&self) -> Option<&QuantizedTensor> {
-        self.weights.as_ref()
-    }
-
     /// Refuses tokens that were quantized by someone else in another way than forward would, or
     /// without a copy that it reads or, for the gradient of the weights (`dw`), backward.
     pub(in crate::grouped_linear) fn check_tokens(

@@ -354,12 +354,7 @@ impl QuantizedSpec {
 
     pub(crate) fn check(&self) -> Result<()> {
         // First of all: shapes are computed only of sizes that can be multiplied.
-        let tokens = match self.source {
-            SourceShape::Tokens { rows, .. } => rows,
-            SourceShape::Weights { .. } => 0,
-        };
-        check_sizes(self.groups, tokens, &self.source.features())?;
-        check_padded_rows(self.padded_rows())?;
+        self.check_sizes()?;
         self.format.check()?;
         for (name, value) in self.source.features() {
             self.format.check_multiple(name, value)?;
@@ -387,5 +382,15 @@ impl QuantizedSpec {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Groups, rows and features that can be counted, whatever the format.
+    pub(crate) fn check_sizes(&self) -> Result<()> {
+        let tokens = match self.source {
+            SourceShape::Tokens { rows, .. } => rows,
+            SourceShape::Weights { .. } => 0,
+        };
+        check_sizes(self.groups, tokens, &self.source.features())?;
+        check_padded_rows(self.padded_rows())
     }
 }
