@@ -15,9 +15,9 @@
 
 use ptx_std::hint::opaque;
 use ptx_std::memory::{
-    compare_exchange_system_u32, load_constant_f32, load_constant_u32, load_constant_u64,
-    load_shared_u32, load_shared_u32x4, load_shared_u64, load_system_u32, shared_base, store_f32,
-    store_shared_u32, store_shared_u64, store_system_release_u32, store_u32, store_u64,
+    compare_exchange_u32, load_constant_f32, load_constant_u32, load_constant_u64, load_shared_u32,
+    load_shared_u32x4, load_shared_u64, load_system_u32, shared_base, store_f32, store_shared_u32,
+    store_shared_u64, store_system_release_u32, store_u32, store_u64,
 };
 use ptx_std::sync::{block_barrier, fence_system, warp_barrier};
 use ptx_std::thread::{
@@ -382,16 +382,17 @@ unsafe fn store_verdict_but_code(address: u64, verdict: &Status) {
 
 /// Writes `verdict` to the sticky status, if that still says OK.
 ///
-/// Set-ups on several streams may come here at once, and the host may look at any time. The
-/// last word is a lock that is never waited for (whoever finds it taken may leave: an error is
-/// being reported), and the code is written last, by a release that the host's read of it acquires.
+/// Set-ups on several streams of the device may come here at once, and the host may look at any
+/// time. The last word is a lock among the former that is never waited for (whoever finds it taken
+/// may leave: an error is being reported), and the code is written last, by a release that the
+/// host's read of it acquires.
 #[inline(always)]
 unsafe fn publish(address: u64, verdict: &Status) {
     const FREE: u32 = 0;
     const BUSY: u32 = 1;
     // SAFETY: the host keeps the sticky status readable and writable by the device.
     unsafe {
-        if compare_exchange_system_u32(address + TAKEN, FREE, BUSY) != FREE {
+        if compare_exchange_u32(address + TAKEN, FREE, BUSY) != FREE {
             return;
         }
         if load_system_u32(address) == status::OK {

@@ -419,6 +419,33 @@ pub unsafe fn fetch_add_u32(address: u64, value: u32) -> u32 {
     old
 }
 
+/// Replaces `expected` by `desired` and returns what was there, for the threads of this device:
+/// `atom.acq_rel.gpu.global.cas.b32` (PTX manual, "Parallel Synchronization and Communication
+/// Instructions: atom").
+///
+/// `core`'s atomics work on the device too, but LLVM drops acquire and release from most of their
+/// read-modify-write forms; where order matters, say it in PTX.
+///
+/// # Safety
+///
+/// The 4 aligned bytes at `address` can be read and written by this device.
+#[inline(always)]
+pub unsafe fn compare_exchange_u32(address: u64, expected: u32, desired: u32) -> u32 {
+    let old: u32;
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        ptx!(
+            "atom.acq_rel.gpu.global.cas.b32 {old}, [{address}], {expected}, {desired};",
+            old = out(reg32) old,
+            address = in(reg64) address,
+            expected = in(reg32) expected,
+            desired = in(reg32) desired,
+            options(nostack)
+        )
+    };
+    old
+}
+
 /// Raises the number at `address` to `value`, if that is larger, in no order with other accesses:
 /// `red.relaxed.gpu.global.max.u32` (PTX manual, "Parallel Synchronization and Communication
 /// Instructions: red").

@@ -1,4 +1,6 @@
-//! Memory that the host and other devices use at the same time.
+//! Memory that the host and other devices use at the same time: loads and stores. What reads and
+//! writes in one is atomic for both sides only where the link between them has native atomics.
+
 /// Loads four bytes that another device or the host may write meanwhile:
 /// `ld.relaxed.sys.global.b32` (PTX manual, "Data Movement and Conversion Instructions: ld").
 ///
@@ -38,30 +40,4 @@ pub unsafe fn store_system_release_u32(address: u64, value: u32) {
             options(nostack)
         )
     }
-}
-
-/// Replaces `expected` by `desired` and returns what was there: `atom.acq_rel.sys.global.cas.b32`
-/// (PTX manual, "Parallel Synchronization and Communication Instructions: atom").
-///
-/// `core`'s atomics work on the device too, but LLVM drops acquire and release from most of their
-/// read-modify-write forms; where order matters, say it in PTX.
-///
-/// # Safety
-///
-/// The 4 aligned bytes at `address` can be read and written by this device.
-#[inline(always)]
-pub unsafe fn compare_exchange_system_u32(address: u64, expected: u32, desired: u32) -> u32 {
-    let old: u32;
-    // SAFETY: the caller vouches for the address.
-    unsafe {
-        ptx!(
-            "atom.acq_rel.sys.global.cas.b32 {old}, [{address}], {expected}, {desired};",
-            old = out(reg32) old,
-            address = in(reg64) address,
-            expected = in(reg32) expected,
-            desired = in(reg32) desired,
-            options(nostack)
-        )
-    };
-    old
 }

@@ -198,6 +198,13 @@ impl LayerRecipe {
     /// let options = ForwardOptions { recipe: Some(&recipe), ..ForwardOptions::default() };
     /// let (y, _) = layer.forward(&stream, &x, &Splits::host(&[1, 1])?, options)?;
     /// assert_eq!(y.to_f32(&stream)?, [[16.0; 16], [32.0; 16]].concat());
+    ///
+    /// // Other experts into the same copies.
+    /// experts.reverse();
+    /// let mut copies = recipe.weights().expect("they were given").clone();
+    /// copies.gather_from(&stream, &experts)?;
+    /// let (y, _) = layer.forward(&stream, &x, &Splits::host(&[1, 1])?, options)?;
+    /// assert_eq!(y.to_f32(&stream)?, [[32.0; 16], [16.0; 16]].concat());
     /// # Ok::<(), grouped_linear::Error>(())
     /// ```
     ///
