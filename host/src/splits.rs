@@ -143,10 +143,11 @@ impl Splits {
         queue.upload(&memory, 0, bytemuck::cast_slice(&splits.counts))?;
         let shape = [splits.counts.len()];
         let tensor = Tensor::from_memory(memory, 0, &shape, DType::I64, queue.device_id());
-        if uploads.len() == MOST_UPLOADS {
-            uploads.remove(0);
-        }
+        let oldest = (uploads.len() == MOST_UPLOADS).then(|| uploads.remove(0));
         uploads.push((number, tensor.clone()));
+        // Freed behind the lock: it may be the last that holds another stream.
+        drop(uploads);
+        drop(oldest);
         Ok(tensor)
     }
 

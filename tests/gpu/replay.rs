@@ -1,6 +1,10 @@
 //! Graphs: captured once, replayed with other splits and other inputs in the same buffers.
 
-use grouped_linear::{DType, Device, Event, Graph, KernelChoice, Result, Stream};
+use grouped_linear::functional::{self, GemmOptions, WgradArgs};
+use grouped_linear::{
+    DType, Device, Event, Factor, Graph, GroupedTensor, KernelChoice, Result, Splits, Stream,
+    Tensor,
+};
 
 use crate::device::{Inputs, Layout, Outputs, run_all};
 use crate::host::{Host, RESULTS, Sizes, equal_bits};
@@ -81,6 +85,7 @@ pub fn checks() -> Vec<Check> {
         checks.push(check.emulated_if([0, 3].contains(&number)));
     }
     checks.push(Check::new("replay: on two streams by turns", by_turns));
+    checks.push(Check::new("replay: by eight threads at once", by_threads));
     checks
 }
 
@@ -201,6 +206,50 @@ fn by_turns(device: &Device) -> Outcome {
     }
     streams.iter().try_for_each(Stream::synchronize)?;
     recorded.outputs.check(&streams[1], &host, "after 50 replays")?;
+    Ok(())
+}
+
+/// A graph that is replayed by eight threads at once, each on a stream of its own: every replay
+/// adds to the gradient.
+fn by_threads(device: &Device) -> Outcome {
+    const REPLAYS: usize = 20;
+    let streams = (0..8).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
+    let recorder = &streams[0];
+    let ones = |shape: &[usize]| {
+        Tensor::from_f32(recorder, shape, DType::Bf16, &vec![1.0; shape.iter().product()])
+    };
+    let (dy, x) = (ones(&[256, 64])?, ones(&[256, 64])?);
+    let splits = Splits::device(Tensor::from_slice(recorder, &[2], &[192i64, 64])?)?;
+    let sums = Tensor::zeros(recorder, &[2, 64, 64], DType::F32)?;
+    let add = |stream: &Stream| {
+        let options = GemmOptions { beta: Factor::Value(1.0), ..GemmOptions::default() };
+        let args = WgradArgs { dy: &dy, x: &x, splits: &splits, options };
+        functional::wgrad(stream, &args, &mut GroupedTensor::packed(sums.clone())?)
+    };
+    add(recorder)?;
+    let graph = recorder.capture(add)?;
+    recorder.synchronize()?;
+    let replayed = std::thread::scope(|scope| {
+        let launch = |stream| {
+            let graph = &graph;
+            scope.spawn(move || {
+                (0..REPLAYS).try_for_each(|_| graph.launch(stream))?;
+                Stream::synchronize(stream)
+            })
+        };
+        let threads: Vec<_> = streams.iter().map(launch).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().expect("it only launches"));
+        joined.collect::<Result<()>>()
+    });
+    replayed?;
+    let sums = sums.to_f32(recorder)?;
+    let runs = (1 + streams.len() * REPLAYS) as f32;
+    for (group, rows) in [192.0, 64.0].into_iter().enumerate() {
+        let found = &sums[group * 64 * 64..][..64 * 64];
+        if let Some(sum) = found.iter().find(|&&sum| sum != runs * rows) {
+            return Err(format!("group {group}: {sum} for {}", runs * rows).into());
+        }
+    }
     Ok(())
 }
 

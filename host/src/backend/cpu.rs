@@ -154,7 +154,9 @@ struct CpuEvent(Instant);
 impl QueueEvent for CpuEvent {
     fn elapsed_until(&self, later: &dyn QueueEvent) -> Result<Duration> {
         match later.as_any().downcast_ref::<Self>() {
-            Some(later) => Ok(later.0.saturating_duration_since(self.0)),
+            Some(later) => later.0.checked_duration_since(self.0).ok_or_else(|| {
+                Error::invalid("elapsed_until: the later event lies before this one; swap them")
+            }),
             None => Err(Error::invalid("elapsed_until: the later event belongs to another device")),
         }
     }
@@ -194,7 +196,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         let end = queue.record_event()?;
         assert!(start.elapsed_until(&*end)? >= Duration::from_millis(5));
-        assert_eq!(end.elapsed_until(&*start)?, Duration::ZERO);
+        assert!(end.elapsed_until(&*start).expect_err("swapped").is_invalid_argument());
         Ok(())
     }
 }

@@ -392,7 +392,7 @@ impl Event {
     /// Time from this point to `later`; waits for both.
     ///
     /// # Errors
-    /// The events belong to different devices; a driver failure.
+    /// The events belong to different devices; `later` lies before this one; a driver failure.
     pub fn elapsed_until(&self, later: &Self) -> Result<Duration> {
         if self.device != later.device {
             return Err(Error::invalid("elapsed_until: the events belong to different devices"));

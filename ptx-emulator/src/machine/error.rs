@@ -86,7 +86,14 @@ impl fmt::Display for LoadError {
                 write!(f, "`{name}` cannot be initialised: {problem}")
             }
             Kind::Target { target, arch } => {
-                write!(f, "the module is for `{target}`, the machine is {arch}")
+                write!(f, "the module is for `{target}`, the machine is {arch}; ")?;
+                match Arch::ALL.into_iter().find(|other| other.runs(target)) {
+                    Some(other) => write!(f, "{other} runs it"),
+                    None => f.write_str(
+                        "sm_90a and sm_100a are emulated, which run modules for these and for \
+                         older targets without a suffix",
+                    ),
+                }
             }
             Kind::Limit { what, bytes, limit } => {
                 write!(f, "{what} have {bytes} bytes; at most {limit} are possible")

@@ -69,6 +69,9 @@ pub(crate) fn lower(form: &mut Form<'_, '_>) -> Result<(), Problem> {
     match form.mnemonic() {
         "mov" | "cvta" => mov::lower(form),
         "st" | "red" if form.has("async") => copy::lower(form),
+        "st" if form.has("bulk") => {
+            Err("`st.bulk` is not emulated; store element by element".into())
+        }
         "ld" | "st" | "ldu" => memory::lower(form),
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" => {
             control::lower(form)

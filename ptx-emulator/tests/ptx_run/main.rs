@@ -176,8 +176,11 @@ fn ptx_that_cannot_be_loaded_is_shown() {
     check(("parse", ADD), &broken, &[], 3, &[], &["kernel.ptx: line 12, column 17: expected"]);
     let unknown = KERNELS.replacen("add.rn.f32", "frobnicate", 1);
     check(("unknown", ADD), &unknown, &[], 3, &[], &["line 23: ", "`frobnicate`"]);
+    let bulk = "mov.u32 %r1, %tid.x; st.bulk.weak.shared::cta [%r1], 64, 0;";
+    let bulk = KERNELS.replacen("mov.u32 %r1, %tid.x;", bulk, 1);
+    check(("bulk", ADD), &bulk, &[], 3, &[], &["`st.bulk` is not emulated"]);
     let other = KERNELS.replacen("sm_90a", "sm_120a", 1);
-    check(("target", ADD), &other, &[], 3, &[], &["sm_120a"]);
+    check(("target", ADD), &other, &[], 3, &[], &["sm_120a", "sm_90a and sm_100a are emulated"]);
     // What the command line names is run instead.
     let folder =
         folder("other", &[("run.toml", ADD.as_bytes()), ("other.ptx", KERNELS.as_bytes())]);

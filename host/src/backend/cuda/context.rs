@@ -194,16 +194,16 @@ impl Context {
         self.collect_retired();
     }
 
-    /// Drops what was retired and is no longer in use.
-    pub(super) fn collect_retired(&self) {
+    /// Drops what was retired and is no longer in use; whether there was any.
+    pub(super) fn collect_retired(&self) -> bool {
         let done: Vec<Retired> = {
             let mut retired = lock(&self.retired);
             if retired.is_empty() {
-                return;
+                return false;
             }
             retired.extract_if(.., |retired| retired.is_done()).collect()
         };
-        drop(done); // after the lock: what is dropped may retire more
+        !done.is_empty() // dropped after the lock: what is dropped may retire more
     }
 }
 

@@ -55,8 +55,10 @@ impl QueueGraph for CudaGraph {
         };
         let (_turn, driver) = stream.eager("the replay of a graph")?;
         stream.times().refuse("the replay of a graph")?;
+        // Held until the launch: of one graph, the driver takes one call at a time.
+        let mut launched = lock(&self.launched);
         // Noted before the launch, so that a failure half-way errs on the side of waiting.
-        User::note(&mut lock(&self.launched), stream);
+        User::note(&mut launched, stream);
         stream.add_status(&self.body.capture.status);
         // SAFETY: graph and stream are alive and of one device; the memory that the nodes use is
         // held by `body` (or lives as long as the graph, as `Stream::capture` demands of lent

@@ -190,14 +190,34 @@ impl StreamCore {
             return false;
         }
         let mut status = flag::CAPTURE_STATUS_NONE;
-        // SAFETY: the stream is alive as long as `self`; writes one number. On failure (the legacy
-        // default stream while another one is captured) work could not be added either.
-        let asked = unsafe { self.context.driver().stream_is_capturing(self.handle, &mut status) };
+        // The legacy default stream is that of the current context.
+        let asked = self.context.bind().and_then(|driver| {
+            // SAFETY: the stream is alive as long as `self`; writes one number.
+            unsafe { driver.stream_is_capturing(self.handle, &mut status) }
+        });
+        // On failure (the legacy default stream while another one is captured) work could not be
+        // added either.
         asked.is_err() || status != flag::CAPTURE_STATUS_NONE
+    }
+
+    /// What `allocate` gives; once more where what was out of memory is what ended replays of
+    /// dropped graphs hold.
+    fn with_retired<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
+        match allocate() {
+            Err(error) if error.is_out_of_memory() && self.context.collect_retired() => {
+                self.context.run_deferred();
+                allocate()
+            }
+            outcome => outcome,
+        }
     }
 
     /// Memory with this stream as its home.
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Arc<Block>> {
+        self.with_retired(|| self.allocate_once(bytes))
+    }
+
+    fn allocate_once(self: &Arc<Self>, bytes: usize) -> Result<Arc<Block>> {
         if bytes == 0 {
             return Ok(Block::owned(self, 0));
         }
@@ -234,22 +254,24 @@ impl StreamCore {
 
     /// Address of scratch memory; the caller has the turn.
     pub(super) fn workspace(self: &Arc<Self>, bytes: usize) -> Result<u64> {
-        let state = &mut *lock(&self.state);
-        let [start, bytes] =
-            state.batch.as_mut().map_or([0, bytes], |batch| batch.take_scratch(bytes));
-        self.scratch(state, bytes).map(|address| address + start as u64)
+        let taken = self.with_batch(|batch| batch.take_scratch(bytes));
+        let [start, bytes] = taken.unwrap_or([0, bytes]);
+        let scratch = || self.scratch(&mut lock(&self.state), bytes);
+        self.with_retired(scratch).map(|address| address + start as u64)
     }
 
     /// Address of so many bytes for one operation, or for all of a batch.
     fn scratch(self: &Arc<Self>, state: &mut State, bytes: usize) -> Result<u64> {
-        state.high_water = state.high_water.max(bytes);
+        let high_water = state.high_water.max(bytes);
         let capturing = state.capture.is_some() || self.lender_captures();
         match (&state.capture, &mut state.workspace) {
             (Some(capture), _) if capture.workspace_bytes >= bytes => {
+                state.high_water = high_water;
                 return Ok(capture.workspace.address());
             }
             (None, Some(region)) if region.bytes >= bytes => {
                 region.pinned |= capturing;
+                state.high_water = high_water;
                 return Ok(region.address);
             }
             _ => {}
@@ -267,6 +289,8 @@ impl StreamCore {
         };
         // SAFETY: as in `allocate`.
         let address = unsafe { self.context.allocate(self.handle, bytes)? };
+        // What a capture on this stream takes beforehand: no more than there has been room for.
+        state.high_water = high_water;
         match state.workspace.replace(Region { address, bytes, pinned: false }) {
             Some(old) if old.pinned => state.parked.push(old.address),
             // Earlier operations of the batch have its address.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::gpu::{Gpu, Operation};
 use super::memory::Block;
@@ -50,11 +50,13 @@ impl Capture {
 pub(super) struct EmulatedGraph {
     gpu: Arc<Gpu>,
     capture: Capture,
+    /// Replays on several streams follow each other, as a GPU's do: they share scratch memory.
+    replay: Mutex<()>,
 }
 
 impl EmulatedGraph {
     pub(super) fn new(gpu: Arc<Gpu>, capture: Capture) -> Self {
-        Self { gpu, capture }
+        Self { gpu, capture, replay: Mutex::default() }
     }
 }
 
@@ -74,6 +76,7 @@ impl QueueGraph for EmulatedGraph {
         };
         let _turn = queue.eager("the replay of a graph")?;
         queue.add_status(self.capture.status());
+        let _replay = self.replay.lock().unwrap_or_else(PoisonError::into_inner);
         for operation in &self.capture.operations {
             if self.gpu.execute(operation).is_err() {
                 // The one before has failed; the calls that follow report it.

@@ -179,6 +179,67 @@ fn scratch_memory_grows() {
 }
 
 #[test]
+fn scratch_memory_that_there_was_no_room_for_is_not_asked_for_again() {
+    let (fake, context) = open("no_room");
+    let stream = stream(context);
+    fake.fail("cuMemAllocFromPoolAsync", 2);
+    assert!(stream.workspace(1 << 30).expect_err("no room").is_out_of_memory());
+    stream.workspace(100_000).expect("scratch memory");
+    fake.notes();
+    stream.begin_capture().expect("a capture");
+    assert!(stream.workspace(1 << 20).expect_err("a capture").is_unsupported());
+    drop(stream.end_capture().expect("a graph"));
+    assert_eq!(
+        fake.notes(),
+        "allocate 100000 on 1\ncapture 1\ncaptured 1\ndestroy graph\nfree on 1\n"
+    );
+}
+
+#[test]
+fn memory_of_dropped_graphs_is_taken_before_there_is_none() {
+    let (fake, context) = open("reclaimed");
+    let (a, b) = (stream(context), stream(context));
+    let drop_replayed = || {
+        a.begin_capture().expect("a capture");
+        let graph = a.end_capture().expect("a graph");
+        graph.launch(&b).expect("a replay");
+        drop(graph);
+        fake.notes();
+        fake.fail("cuMemAllocFromPoolAsync", 2);
+    };
+    // As another library would wait, that knows nothing of graphs.
+    // SAFETY: the stream is alive.
+    let wait = || unsafe { context.driver().stream_synchronize(b.0.handle()) };
+    drop_replayed();
+    assert!(a.allocate(8).expect_err("the replay has not ended").is_out_of_memory());
+    assert_eq!(fake.notes(), "");
+    fake.fail("cuMemAllocFromPoolAsync", 2);
+    wait().expect("a synchronisation");
+    drop(a.allocate(8).expect("memory"));
+    assert_eq!(fake.notes(), "destroy graph\nfree on 1\nallocate 8 on 1\nfree on 1\n");
+    drop_replayed();
+    wait().expect("a synchronisation");
+    a.workspace(100).expect("scratch memory");
+    assert_eq!(fake.notes(), "destroy graph\nfree on 1\nallocate 65536 on 1\n");
+}
+
+#[test]
+fn replays_of_one_graph_are_asked_for_one_by_one() {
+    let (fake, context) = open("replays");
+    let streams = [stream(context), stream(context)];
+    streams[0].begin_capture().expect("a capture");
+    let graph = streams[0].end_capture().expect("a graph");
+    fake.notes();
+    std::thread::scope(|scope| {
+        for stream in &streams {
+            let graph = &graph;
+            scope.spawn(move || (0..10).for_each(|_| graph.launch(stream).expect("a replay")));
+        }
+    });
+    assert_eq!(fake.notes().matches("replay on").count(), 20);
+}
+
+#[test]
 fn bad_splits_are_reported_once() {
     let (_fake, context) = open("status");
     let (a, b) = (stream(context), stream(context));

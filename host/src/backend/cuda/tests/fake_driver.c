@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef unsigned long long u64;
 typedef struct { int number, capturing; size_t after[8], after_count; } Stream;
@@ -35,6 +36,7 @@ static int streams, event_count;
 static size_t nodes;
 static int instantiated;
 static Event *events[1024];
+static __thread void *current;
 
 static void note(const char *format, ...) {
     va_list arguments;
@@ -82,6 +84,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return 0;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = (size_t)1 << 37; return 0; }
+int cuCtxSetCurrent(void *context) { current = context; return 0; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(size_t)(0x1000 + device); return 0; }
 
 int cuMemPoolCreate(void **pool, void *properties) { (void)properties; *pool = (void *)0x2000; return 0; }
@@ -172,7 +175,8 @@ int cuStreamUpdateCaptureDependencies(Stream *stream, size_t *after, size_t coun
     stream->after_count = count;
     return 0;
 }
-int cuStreamIsCapturing(Stream *stream, unsigned *status) { *status = stream->capturing; return 0; }
+/* As of the legacy default stream, which is that of the current context. */
+int cuStreamIsCapturing(Stream *stream, unsigned *status) { *status = stream->capturing; return current ? 0 : 201; }
 typedef struct { void *function; unsigned grid[3], block[3], shared; void **parameters, **extra, *kernel, *context; } Node;
 static void note_node(const char *what, const Node *node) {
     note("%s%s: %u x %u blocks, %u threads, %u bytes, first argument %llx\n", what, (char *)node->function,
@@ -211,9 +215,13 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, u64 flags) {
     return 0;
 }
 int cuGraphLaunch(void *exec, Stream *stream) {
+    static int calls;
     (void)exec;
     EAGER(stream, "replay")
+    if (__sync_fetch_and_add(&calls, 1)) note("VIOLATION two replays at once\n");
+    usleep(1000);
     note("replay on %d\n", stream->number);
+    __sync_fetch_and_sub(&calls, 1);
     return 0;
 }
 int cuGraphExecDestroy(void *exec) { (void)exec; note("destroy graph\n"); return 0; }

@@ -49,6 +49,17 @@ fn lent_streams_are_not_destroyed() {
 }
 
 #[test]
+fn a_lent_stream_is_asked_on_any_thread() {
+    let (_fake, context) = open("lent_thread");
+    let (lender, owner) = (stream(context), Arc::new(()));
+    let borrowed = lend(context, &lender, &owner);
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(borrowed.allocate(8).expect("nothing is captured")));
+        scope.spawn(|| assert!(!borrowed.is_capturing()));
+    });
+}
+
+#[test]
 fn scratch_memory_of_the_lenders_graph_stays() {
     let (fake, context) = open("pinned");
     let (lender, owner) = (stream(context), Arc::new(()));
