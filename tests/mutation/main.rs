@@ -158,7 +158,7 @@ const MODULES: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Of each purpose in each family the sample has this many mutants, if there are as many.
-const SAMPLE: usize = 3;
+const SAMPLE: usize = 4;
 
 /// What became of the mutants of one purpose in one family.
 #[derive(Clone, Copy, Debug, Default)]
