@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::device::DeviceBackend;
-use super::{DeviceId, DeviceInfo, DeviceKind, Place, Queue, QueueEvent, QueueGraph};
+use super::{DeviceId, DeviceInfo, DeviceKind, Place, Queue, QueueEvent, QueueGraph, swapped};
 use crate::error::{Error, Result};
 use crate::plan::{Operands, Plan, Target};
 use crate::reference::{byte_range, byte_range_mut, execute, host_memory, zeros};
@@ -154,9 +154,7 @@ struct CpuEvent(Instant);
 impl QueueEvent for CpuEvent {
     fn elapsed_until(&self, later: &dyn QueueEvent) -> Result<Duration> {
         match later.as_any().downcast_ref::<Self>() {
-            Some(later) => later.0.checked_duration_since(self.0).ok_or_else(|| {
-                Error::invalid("elapsed_until: the later event lies before this one; swap them")
-            }),
+            Some(later) => later.0.checked_duration_since(self.0).ok_or_else(swapped),
             None => Err(Error::invalid("elapsed_until: the later event belongs to another device")),
         }
     }

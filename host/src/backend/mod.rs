@@ -123,6 +123,11 @@ pub(crate) trait QueueEvent: Debug + Send + Sync {
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
+/// That [`QueueEvent::elapsed_until`] was asked the wrong way round.
+fn swapped() -> Error {
+    Error::invalid("elapsed_until: the later event lies before this one; swap them")
+}
+
 /// Recorded work.
 pub(crate) trait QueueGraph: Debug + Send + Sync {
     /// Runs the work again on the queue, which belongs to the same device.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::context::{Context, Relaxed};
 use super::ffi::{CuEvent, CuStream, code, flag};
-use crate::backend::QueueEvent;
+use crate::backend::{QueueEvent, swapped};
 use crate::error::{Error, Result};
 
 /// A driver event, destroyed on drop (which the driver defers until nothing waits for it).
@@ -85,9 +85,7 @@ impl QueueEvent for Event {
             driver.event_synchronize(later.handle)?;
             driver.event_elapsed_time(&mut milliseconds, self.handle, later.handle)?;
         }
-        Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).map_err(|_| {
-            Error::invalid("elapsed_until: the later event lies before this one; swap them")
-        })
+        Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).map_err(|_| swapped())
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -60,7 +60,7 @@ impl CudaStream {
     /// Adds operations; the caller has the turn.
     fn add(&self, batch: &Batch) -> Result<()> {
         let steps = batch.steps();
-        // Once more: memory of another GPU that has gone since has made that one's context current.
+        // Once more: another GPU's memory that went since may have made that one's context current.
         self.0.context().bind()?;
         if self.0.times().is_active() {
             return steps.iter().try_for_each(|step| self.launch_timed(&step.launch));

@@ -200,8 +200,8 @@ impl StreamCore {
         asked.is_err() || status != flag::CAPTURE_STATUS_NONE
     }
 
-    /// What `allocate` gives; once more where what was out of memory is what ended replays of
-    /// dropped graphs hold.
+    /// What `allocate` gives; where there is no memory, what it gives once dropped graphs whose
+    /// replays have ended have left theirs.
     fn with_retired<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
         match allocate() {
             Err(error) if error.is_out_of_memory() && self.context.collect_retired() => {
@@ -256,22 +256,25 @@ impl StreamCore {
     pub(super) fn workspace(self: &Arc<Self>, bytes: usize) -> Result<u64> {
         let taken = self.with_batch(|batch| batch.take_scratch(bytes));
         let [start, bytes] = taken.unwrap_or([0, bytes]);
-        let scratch = || self.scratch(&mut lock(&self.state), bytes);
+        let scratch = || {
+            let state = &mut *lock(&self.state);
+            let address = self.scratch(state, bytes)?;
+            // What a capture takes beforehand: no more than there has been room for.
+            state.high_water = state.high_water.max(bytes);
+            Ok(address)
+        };
         self.with_retired(scratch).map(|address| address + start as u64)
     }
 
     /// Address of so many bytes for one operation, or for all of a batch.
     fn scratch(self: &Arc<Self>, state: &mut State, bytes: usize) -> Result<u64> {
-        let high_water = state.high_water.max(bytes);
         let capturing = state.capture.is_some() || self.lender_captures();
         match (&state.capture, &mut state.workspace) {
             (Some(capture), _) if capture.workspace_bytes >= bytes => {
-                state.high_water = high_water;
                 return Ok(capture.workspace.address());
             }
             (None, Some(region)) if region.bytes >= bytes => {
                 region.pinned |= capturing;
-                state.high_water = high_water;
                 return Ok(region.address);
             }
             _ => {}
@@ -289,8 +292,6 @@ impl StreamCore {
         };
         // SAFETY: as in `allocate`.
         let address = unsafe { self.context.allocate(self.handle, bytes)? };
-        // What a capture on this stream takes beforehand: no more than there has been room for.
-        state.high_water = high_water;
         match state.workspace.replace(Region { address, bytes, pinned: false }) {
             Some(old) if old.pinned => state.parked.push(old.address),
             // Earlier operations of the batch have its address.

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::gpu::{Gpu, Operation};
 use super::memory::Block;
 use super::queue::EmulatedQueue;
 use super::status::StatusBlock;
-use crate::backend::{Queue, QueueGraph};
+use crate::backend::{Queue, QueueGraph, lock};
 use crate::error::{Error, Result};
 
 /// What is recorded, and all memory that it uses: tensors, scratch memory and status block. The
@@ -76,7 +76,7 @@ impl QueueGraph for EmulatedGraph {
         };
         let _turn = queue.eager("the replay of a graph")?;
         queue.add_status(self.capture.status());
-        let _replay = self.replay.lock().unwrap_or_else(PoisonError::into_inner);
+        let _replay = lock(&self.replay);
         for operation in &self.capture.operations {
             if self.gpu.execute(operation).is_err() {
                 // The one before has failed; the calls that follow report it.

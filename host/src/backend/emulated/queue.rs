@@ -14,7 +14,7 @@ use super::tensor_map;
 use crate::backend::turn::{Turn, TurnGuard};
 use crate::backend::{
     DeviceId, Launcher, MapDescriptor, Place, Queue, QueueEvent, QueueGraph, address_table, lock,
-    next_queue_number, place,
+    next_queue_number, place, swapped,
 };
 use crate::error::{Error, Result};
 use crate::launch::batch::{Batch, Collecting, latest_first, nested};
@@ -320,9 +320,7 @@ impl QueueEvent for EmulatedEvent {
         let Some(later) = later.as_any().downcast_ref::<Self>() else {
             return Err(Error::invalid("elapsed_until: the later event is no emulated GPU's"));
         };
-        later.0.checked_duration_since(self.0).ok_or_else(|| {
-            Error::invalid("elapsed_until: the later event lies before this one; swap them")
-        })
+        later.0.checked_duration_since(self.0).ok_or_else(swapped)
     }
 
     fn as_any(&self) -> &dyn Any {
