@@ -70,7 +70,7 @@ impl AmaxProblem {
                 "source: features is {features}, magnitudes are found of multiples of 16"
             )));
         }
-        // Whatever NVFP4 asks of the rows of weights besides: nothing is quantized.
+        // Not what NVFP4 asks of a weight's rows: nothing is quantized.
         self.as_quantize().destination.check_sizes()?;
         check_float("source", self.input)
     }
