@@ -181,6 +181,9 @@ fn ptx_that_cannot_be_loaded_is_shown() {
     check(("bulk", ADD), &bulk, &[], 3, &[], &["`st.bulk` is not emulated"]);
     let other = KERNELS.replacen("sm_90a", "sm_120a", 1);
     check(("target", ADD), &other, &[], 3, &[], &["sm_120a", "sm_90a and sm_100a are emulated"]);
+    let newer = KERNELS.replacen("sm_90a", "sm_100a", 1);
+    let older = format!("arch = 'sm_90a'\n{ADD}");
+    check(("newer", &older), &newer, &[], 3, &[], &["the machine is sm_90a; sm_100a runs it"]);
     // What the command line names is run instead.
     let folder =
         folder("other", &[("run.toml", ADD.as_bytes()), ("other.ptx", KERNELS.as_bytes())]);
